@@ -1,6 +1,8 @@
 """A Prometheus of Debian that scrapes servers, and a load whose requests are counted."""
 
 import collections
+import concurrent.futures
+import contextlib
 import json
 import re
 import socket
@@ -123,12 +125,13 @@ def prometheus(tmp_path):
 
 
 class Load:
-    """Clients that send requests at the same time, and count them by operation and status."""
+    """Clients that send requests at the same time, and count them by operation and status, and the bytes of the bodies that
+    the server has received and sent, by operation."""
 
     def __init__(self, server, clients=4, bucket="load"):
         self.server, self.bucket, self.clients = server, bucket, clients
-        self.requests, self.sent = collections.Counter(), 0
-        self._lock = threading.Lock()
+        self.requests, self.received, self.sent = collections.Counter(), collections.Counter(), collections.Counter()
+        self._lock, self._run = threading.Lock(), 0
         self._failures = []
         self.count("CreateBucket", server.client().create_bucket, Bucket=bucket)
 
@@ -137,22 +140,27 @@ class Load:
             response = call(**arguments)
         except botocore.exceptions.ClientError as e:
             response = e.response
-        with self._lock:
-            self.requests[operation, str(response["ResponseMetadata"]["HTTPStatusCode"])] += 1
+        head = response["ResponseMetadata"]
+        sent = 0 if operation == "HeadObject" else int(head["HTTPHeaders"].get("content-length", 0))
+        self.add(operation, head["HTTPStatusCode"], len(arguments.get("Body", b"")), sent)
         return response
 
+    def add(self, operation, status, received, sent):
+        with self._lock:
+            self.requests[operation, str(status)] += 1
+            self.received[operation] += received
+            self.sent[operation] += sent
+
     def client(self, number, turns):
-        """The requests of one client."""
+        """The requests of one client. Their content is new, since the server does not receive content that it has."""
         s3 = self.server.client()
         stranger = self.server.client(aws_secret_access_key="a wrong secret key")
         for turn in range(turns):
             key = f"{number}/{turn}"
             at = {"Bucket": self.bucket, "Key": key}
-            self.count("PutObject", s3.put_object, **at, Body=key.encode() * 500)
-            body = self.count("GetObject", s3.get_object, **at)["Body"].read()
-            assert body == key.encode() * 500
-            with self._lock:
-                self.sent += len(body)
+            content = f"{self._run}/{key}".encode() * 500
+            self.count("PutObject", s3.put_object, **at, Body=content)
+            assert self.count("GetObject", s3.get_object, **at)["Body"].read() == content
             self.count("HeadObject", s3.head_object, **at)
             self.count("GetObject", s3.get_object, Bucket=self.bucket, Key="none")
             self.count("ListObjectsV2", s3.list_objects_v2, Bucket=self.bucket, Prefix=f"{number}/", MaxKeys=2)
@@ -160,8 +168,8 @@ class Load:
                 self.count("DeleteObject", s3.delete_object, **at)
             if turn % 5 == 0:
                 self.count("Unknown", stranger.get_object, **at)
-                with self._lock:
-                    self.requests["GetObject", str(self.server.http("GET", f"/{self.bucket}/{key}").status)] += 1
+                response = self.server.http("GET", f"/{self.bucket}/{key}")
+                self.add("GetObject", response.status, 0, len(response.data))
 
     def run(self, turns):
         """Sends requests with all clients, and waits for their end."""
@@ -171,12 +179,30 @@ class Load:
             except BaseException as e:  # of any kind: it must not be lost in the thread
                 self._failures.append(e)
 
+        self._run += 1
         threads = [threading.Thread(target=run, args=(n,)) for n in range(self.clients)]
         for t in threads:
             t.start()
         for t in threads:
             t.join(timeout=HANG_SECONDS)
         assert not self._failures, self._failures
+
+    @contextlib.contextmanager
+    def running(self):
+        """Repeats the requests in the background until the block ends."""
+        ended = threading.Event()
+
+        def repeat():
+            while not ended.is_set():
+                self.run(turns=20)
+
+        with concurrent.futures.ThreadPoolExecutor(1) as pool:
+            repeating = pool.submit(repeat)
+            try:
+                yield
+            finally:
+                ended.set()
+            repeating.result()
 
 
 def promtool(*arguments, **more):

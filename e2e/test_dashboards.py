@@ -8,7 +8,7 @@ import botocore.exceptions
 import pytest
 
 from conftest import ROOT, pattern
-from monitoring import eventually, prometheus, promtool  # noqa: F401 (prometheus is a fixture)
+from monitoring import Load, eventually, prometheus, promtool  # noqa: F401 (prometheus is a fixture)
 from test_operations import admin, orcas
 
 DEPLOY = ROOT / "deploy"
@@ -75,7 +75,8 @@ def lose_blocks(server):
 
 @pytest.fixture
 def scraped(start, prometheus, tmp_path):
-    """A Prometheus that scrapes servers in use, in the modes that have metrics of their own. One of them is broken."""
+    """A Prometheus that scrapes servers in use, in the modes that have metrics of their own. One of them has load during the
+    test, and one is broken."""
     strict = start("--tls-self-signed", "--admin-address", "127.0.0.1:0", data=tmp_path / "strict",
                    env={"ORCAS_MEMORY": "1GiB", "ORCAS_AUDIT_FILE": str(tmp_path / "audit.log")})
     relaxed = start("--admin-address", "127.0.0.1:0", data=tmp_path / "relaxed", env={"ORCAS_DURABILITY": "relaxed"})
@@ -94,7 +95,8 @@ def scraped(start, prometheus, tmp_path):
     s3 = broken.client()
     assert refused(s3.get_object, Bucket="versioned", Key="large") == 500
     assert refused(s3.put_object, Bucket="versioned", Key="new", Body=b"new") == 503
-    return monitor
+    with Load(strict).running():
+        yield monitor
 
 
 def test_every_query_returns_a_series(scraped):

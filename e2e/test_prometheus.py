@@ -1,6 +1,7 @@
 """Metrics as a Prometheus of Debian sees them: exact counts of a load, tokens, and the last values of a stopped server."""
 
 import os
+import time
 
 import urllib3
 
@@ -17,6 +18,8 @@ def check_counts(load, value):
     for operation in {o for o, _ in load.requests}:
         n = sum(c for (o, _), c in load.requests.items() if o == operation)
         assert value(f'orcas_s3_request_duration_seconds_count{{operation="{operation}"}}') == n, operation
+        assert value(f'orcas_s3_received_bytes_total{{operation="{operation}"}}') == load.received[operation], operation
+        assert value(f'orcas_s3_sent_bytes_total{{operation="{operation}"}}') == load.sent[operation], operation
     strangers, anonymous = load.requests["Unknown", "403"], load.requests["GetObject", "403"]
     assert value('orcas_s3_rejections_total{reason="authentication"}') == strangers > 0
     assert value('orcas_s3_rejections_total{reason="authorization"}') == anonymous > 0
@@ -34,8 +37,17 @@ def test_counters_equal_the_counts_of_the_load(start, prometheus):
     load = Load(server)
     for _ in range(2):
         load.run(turns=30)
-        eventually(lambda: check_counts(load, lambda series: values(scrape(server))[series]))
+        ended, scrapes = time.monotonic(), 0
+
+        def equal():
+            nonlocal scrapes
+            scrapes += 1
+            check_counts(load, values(scrape(server)).get)
+
+        eventually(equal)  # a request is counted just after its response was sent
+        print(f"/metrics had the counts of the load in scrape {scrapes}, {time.monotonic() - ended:.3f} s after its end")
         eventually(lambda: check_counts(load, monitor.value))
+    assert load.received["PutObject"] > 0 and load.sent["GetObject"] > 0
     total = sum(load.requests.values())
     assert monitor.value("sum(orcas_s3_requests_total)") == total
     eventually(lambda: monitor.value('up{job="orcas"}'))
@@ -49,8 +61,7 @@ def test_counters_equal_the_counts_of_the_load(start, prometheus):
     load.run(turns=2)
     assert server.stop() == 0, server.log
     saved = (server.data / "metrics.prom").read_text()
-    found = values(saved)
-    check_counts(load, lambda series: found[series])
+    check_counts(load, values(saved).get)
     promtool("check", "metrics", input=saved)
 
 
