@@ -268,6 +268,24 @@ func TestMetricsToken(t *testing.T) {
 	require.NotContains(t, text, second)
 }
 
+// TestMetricsOfManyBuckets: the response has every series of 1,000 buckets.
+func TestMetricsOfManyBuckets(t *testing.T) {
+	config := testConfig(t)
+	config.Admin = "127.0.0.1:0"
+	for i := range metrics.MaxBuckets {
+		config.Settings.Buckets = append(config.Settings.Buckets, fmt.Sprintf("bucket-%04d", i))
+	}
+	s, _ := running(t, config)
+	requireMetric(t, s, "orcas_buckets 1000")
+	begun := time.Now()
+	status, text := scrape(t, s, "")
+	t.Logf("%d bytes in %v", len(text), time.Since(begun))
+	require.Equal(t, 200, status)
+	for _, m := range []string{"objects", "versions", "bytes", "noncurrent_bytes", "uploads", "upload_bytes"} {
+		require.Equal(t, metrics.MaxBuckets, strings.Count(text, "\norcas_bucket_"+m+`{bucket="bucket-`), m)
+	}
+}
+
 // documentedMetric matches the rows of the tables of metrics.
 var documentedMetric = regexp.MustCompile("(?m)^\\| `(orcas_[a-z0-9_]+)(\\{[a-z_,]*\\})?` \\| (counter|gauge|histogram) \\| ")
 
