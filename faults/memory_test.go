@@ -104,7 +104,7 @@ func TestMemory(t *testing.T) {
 			require.NoError(t, m.put(t.Context(), "/last", nil, 1<<20))
 			require.Zero(t, group.kills(t), "the kernel has killed a process")
 			row.Tried = int(m.done.Load())
-			row.Note = fmt.Sprintf("peak RSS %d MiB of %d MiB; during %.0f s of load, %d passes of the scrub read %d MiB",
+			row.Note = fmt.Sprintf("peak RSS %d MiB of %d MiB; %.0f s of load; scrub passes: %d (%d MiB)",
 				peakRSS(t, p.cmd.Process.Pid)>>20, c.mib, took.Seconds(), passes, read>>20)
 			t.Log(row.Note)
 			m.close()
