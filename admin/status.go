@@ -60,7 +60,7 @@ type Readers struct {
 type Work struct {
 	Name    string     `json:"name"`         // reclaim, snapshot, scrub, lifecycle or survey
 	Enabled bool       `json:"enabled"`      // it starts without a command
-	Running bool       `json:"running"`      //
+	Running bool       `json:"running"`      // at present
 	Ended   *time.Time `json:"last_ended"`   // when it last ended; null if it has not ended since the server started
 	Success *time.Time `json:"last_success"` // when it last succeeded; null if it has not succeeded since the server started
 	Error   string     `json:"last_error,omitempty"`
@@ -80,7 +80,7 @@ type Holdings struct {
 	Buckets         int       `json:"buckets"`
 	Objects         int64     `json:"objects"`          // that listings show
 	Versions        int64     `json:"versions"`         // without delete markers
-	NoncurrentBytes int64     `json:"noncurrent_bytes"` //
+	NoncurrentBytes int64     `json:"noncurrent_bytes"` // of versions that are not the newest of their key
 	Uploads         int64     `json:"uploads"`          // unfinished
 	Space           *Space    `json:"space"`            // null until it is known
 }

@@ -1,11 +1,10 @@
 // Package server is a whole ORCAS server: it opens the drivers of a data directory, recovers, wires the packages
 // together, listens, and stops in order. Command orcas runs one; tests boot one.
 //
-// A start takes these steps, each of which can fail with one clear message: check files that the configuration names;
-// bind the address; create the data
-// directory and lock it; open the blocks and the metadata; replay pending changes; read the credentials; read the
-// certificate; create the configured buckets. Clients that connect in the meantime wait in the kernel's queue, so they
-// never get a response from a server that has not finished starting.
+// A start takes these steps, each of which can fail with one clear message: check the files that the configuration
+// names; bind the address; create the data directory and lock it; open the blocks and the metadata; replay pending
+// changes; read the credentials; read the certificate; create the configured buckets. Clients that connect in the
+// meantime wait in the kernel's queue, so they never get a response from a server that has not finished starting.
 //
 // A shutdown runs in the opposite order: it refuses new connections, gives requests in flight time to finish, flushes
 // the write buffer, and closes the drivers.
