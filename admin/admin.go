@@ -1,7 +1,8 @@
 // Package admin serves the API for administering a running server, over HTTP on a separate listener.
 //
 // Requests pass the same gate as S3 requests (package gate) and are signed like those, but only in the Authorization
-// header, with the SHA-256 of the body: a presigned URL would be valid for a week, with any body. Routes are rows of a table
+// header, with the SHA-256 of the body: a presigned URL would be valid for a week, with any body. The console has a
+// session instead (package gate/session). Routes are rows of a table
 // (routes.go), each with the action that the caller must be allowed to perform. The resource is the server, which
 // belongs to the root account. Responses are JSON documents; an error is {"error": "..."}.
 //
@@ -44,6 +45,7 @@
 //	                                  to a role), or detaches it
 //	GET  /-/admin/policy/simulate?key=KEY&action=ACTION[&resource=ARN][&context=NAME=VALUE]...
 //	                                  decides about a request that is not made; instead of a key, user=NAME or anonymous=true
+//	POST /-/admin/login-link          a link with which the caller can sign in to the console once; only for signed requests
 //	GET  /-/admin/status              everything that a page about the health of the server needs
 //	GET  /-/admin/trace[?operation=NAME][&bucket=NAME][&key=PREFIX][&status=STATUS][&min-duration=DURATION][&errors=true]
 //	                                  requests as they end, one document per line (see TraceLine)
@@ -73,6 +75,7 @@ import (
 	"orcas/auth/identity"
 	"orcas/core"
 	"orcas/gate"
+	"orcas/gate/session"
 	"orcas/internal/mutant"
 	"orcas/s3/sigv4"
 )
@@ -82,7 +85,7 @@ const maxBody = 256 << 10
 
 // Options configure a Handler. All fields without a default are required.
 type Options struct {
-	Scheme     gate.Scheme     // authenticates callers
+	Schemes    []gate.Scheme   // authenticate callers; the last one is that of signatures
 	Account    string          // the account that owns the server
 	Authorizer auth.Authorizer // default auth.Owners
 	APIs       []gate.API      // other APIs on the listener
@@ -181,11 +184,16 @@ func (h *Handler) gate(w http.ResponseWriter, r *http.Request, e *gate.Event) (a
 			return nil, &refusal{http.StatusInternalServerError, err}
 		}
 		e.Reason = gate.Authentication
+		if errors.Is(err, session.ErrEnded) {
+			return nil, &refusal{http.StatusUnauthorized, err}
+		}
 		if errors.Is(err, gate.ErrThrottled) {
 			w.Header().Set("Retry-After", "2")
 			return nil, &refusal{http.StatusTooManyRequests, err}
 		}
-		err = fmt.Errorf("the request is not signed with valid credentials: %w", err)
+		if !errors.Is(err, session.ErrForeign) {
+			err = fmt.Errorf("the request is not signed with valid credentials: %w", err)
+		}
 		return nil, &refusal{http.StatusForbidden, err}
 	}
 	methods, ok := h.paths[r.URL.Path]
@@ -214,7 +222,7 @@ func (h *Handler) gate(w http.ResponseWriter, r *http.Request, e *gate.Event) (a
 		return nil, err
 	}
 	again := h.recheck(r, &sender{id, e, found.route})
-	c := &call{h.o.Authorizer, e.Principal, e.AccessKey, found.route, facts{r, e.Start}, again, e}
+	c := &call{h.o.Authorizer, e.Principal, id, found.route, facts{r, e.Start}, again, e}
 	return found.handle(r.WithContext(context.WithValue(r.Context(), callKey{}, c)))
 }
 
@@ -222,7 +230,7 @@ func (h *Handler) gate(w http.ResponseWriter, r *http.Request, e *gate.Event) (a
 type call struct {
 	authorizer auth.Authorizer
 	caller     *auth.Principal
-	accessKey  string // of the caller
+	sender     gate.Identity // of the caller
 	route      *gate.Route
 	facts      facts
 	again      func(context.Context) error // authorizes the caller again
@@ -243,9 +251,23 @@ func callerOf(r *http.Request) *auth.Principal {
 // accessKeyOf returns the access key with which an authorized request is signed.
 func accessKeyOf(r *http.Request) string {
 	if c, ok := r.Context().Value(callKey{}).(*call); ok {
-		return c.accessKey
+		return c.sender.AccessKey
 	}
 	return ""
+}
+
+// Allowed returns the names of the operations that a principal may perform, in a request like r. A page shows only these.
+func (h *Handler) Allowed(r *http.Request, p *auth.Principal) []string {
+	server, names := auth.Resource{Account: h.o.Account}, []string{}
+	for _, methods := range h.paths {
+		for _, e := range methods {
+			if h.o.Authorizer.Authorize(r.Context(), p, e.route.Action, server, facts{r, h.o.Now()}) == nil {
+				names = append(names, e.route.Name)
+			}
+		}
+	}
+	slices.Sort(names)
+	return names
 }
 
 // authorize checks that the sender of a request may perform a secondary action, which the route must declare.
@@ -269,14 +291,14 @@ var errUnsigned = errors.New("the admin API accepts only requests with a signatu
 // authenticate identifies the sender of a request. It reads the whole body, because the signature covers it. While it
 // does, the access key may be revoked, so it is looked up again.
 func (h *Handler) authenticate(r *http.Request, e *gate.Event) (id gate.Identity, err error) {
-	id, err = h.o.Scheme.Authenticate(r)
+	id, err = gate.Authenticate(h.o.Schemes, r)
 	if err != nil {
 		return id, err
 	}
 	if id.Principal.IsAnonymous() { // anonymous callers must not learn which endpoints exist
 		return id, auth.ErrDenied
 	}
-	if (id.Presigned || id.Form || id.Mode != sigv4.PayloadSHA256) && !mutant.Is("admin-by-url") {
+	if !id.Session && (id.Presigned || id.Form || id.Mode != sigv4.PayloadSHA256) && !mutant.Is("admin-by-url") {
 		return id, errUnsigned
 	}
 	body, err := id.Body(r)
@@ -363,6 +385,7 @@ const internalError = "InternalError"
 // statusCodes are the error codes of errors that have no code of their own, by HTTP status.
 var statusCodes = map[int]string{
 	http.StatusBadRequest:          "InvalidArgument",
+	http.StatusUnauthorized:        "AccessDenied",
 	http.StatusForbidden:           "AccessDenied",
 	http.StatusNotFound:            "NotFound",
 	http.StatusMethodNotAllowed:    "MethodNotAllowed",

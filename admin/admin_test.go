@@ -50,7 +50,7 @@ func testHandler(t *testing.T, a auth.Authorizer) *Handler {
 	}
 	lookup := func(_ context.Context, key, _ string) (gate.Credential, error) { return keys[key], nil }
 	h, err := New(Options{
-		Scheme: gate.SigV4(&sigv4.Verifier{Region: "us-east-1"}, lookup), Account: account, Authorizer: a,
+		Schemes: []gate.Scheme{gate.SigV4(&sigv4.Verifier{Region: "us-east-1"}, lookup)}, Account: account, Authorizer: a,
 		Logger: slog.New(slog.DiscardHandler),
 		APIs:   []gate.API{{Name: "health", Path: "/-/health/*", Handler: http.NotFoundHandler()}},
 	})
@@ -140,7 +140,7 @@ func TestRevocationWhileABodyArrives(t *testing.T) {
 	h := testHandler(t, j)
 	credential := gate.Credential{SecretKey: secretKey, Principal: &auth.Principal{Account: account}}
 	lookup := func(context.Context, string, string) (gate.Credential, error) { return credential, nil }
-	h.o.Scheme = gate.SigV4(&sigv4.Verifier{Region: "us-east-1"}, lookup)
+	h.o.Schemes = []gate.Scheme{gate.SigV4(&sigv4.Verifier{Region: "us-east-1"}, lookup)}
 	revoke := readFunc(func([]byte) (int, error) {
 		credential = gate.Credential{}
 		return 0, io.EOF

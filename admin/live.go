@@ -24,6 +24,7 @@ type Tools struct {
 	SetLogLevel func(string) error   // returns an error for an unknown level
 	FlushCache  func() (freed int64) // drops the caches; returns about how many bytes that freed
 	Load        func() Load          // what the server is doing at this moment
+	LoginLink   LoginLinks           // makes links to the console; nil without a console
 	Recheck     time.Duration        // the interval at which live responses are authorized again; default 15 s
 }
 

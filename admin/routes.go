@@ -15,6 +15,7 @@ func Routes() []*gate.Route {
 	const get, post, del = http.MethodGet, http.MethodPost, http.MethodDelete
 	return []*gate.Route{
 		{Name: "GetStatus", Method: get, Effect: gate.Read, Path: "/-/admin/status", Action: "orcas:GetStatus"},
+		{Name: "CreateLoginLink", Method: post, Effect: gate.Settings, Path: "/-/admin/login-link", Action: "orcas:CreateLoginLink"},
 		{Name: "Trace", Method: get, Effect: gate.Work, Path: "/-/admin/trace", Action: "orcas:Trace"},
 		{Name: "Top", Method: get, Effect: gate.Work, Path: "/-/admin/top", Action: "orcas:Trace"},
 		{Name: "GetLogLevel", Method: get, Effect: gate.Read, Path: "/-/admin/log", Action: "orcas:GetLogLevel"},
@@ -76,6 +77,7 @@ func (s *Store) handlers() map[string]handler {
 	ids := &identities{s.Keys, s.Endpoint}
 	return map[string]handler{
 		"GetStatus":         s.status,
+		"CreateLoginLink":   s.loginLink,
 		"Trace":             s.trace,
 		"Top":               s.top,
 		"GetLogLevel":       s.logLevel,

@@ -23,6 +23,8 @@ type Identity struct {
 	*sigv4.Auth // reads the body; may be nil if the scheme found no credentials
 	Principal   *auth.Principal
 
+	Session bool // the sender has a session instead of a signature: see IdentityOf
+
 	lookup Lookup // of the access key; nil if there is none
 }
 
@@ -48,6 +50,14 @@ func (id *Identity) Again(ctx context.Context) (p *auth.Principal, changed bool,
 		return nil, true, auth.ErrDenied // the access key belongs to another identity now
 	}
 	return c.Principal, c.Principal != id.Principal, nil
+}
+
+// IdentityOf returns the Identity of a sender who has proved in another way than by a signature that an access key is his.
+// c is the result of lookup. Nothing of the request is signed.
+func IdentityOf(lookup Lookup, accessKey string, c Credential) Identity {
+	a := &sigv4.Auth{AccessKey: accessKey, SecurityToken: c.Token, Mode: sigv4.PayloadUnsigned}
+	a.Accept(sigv4.Credential{SecretKey: c.SecretKey, Holder: c.Principal})
+	return Identity{Auth: a, Principal: c.Principal, Session: true, lookup: lookup}
 }
 
 // Authenticate tries the schemes in order. The first one that finds credentials decides. If none does, the principal

@@ -157,3 +157,17 @@ func (t *Throttle) makeRoom(now time.Time) {
 		delete(t.guesses, g)
 	}
 }
+
+// signIns is the access key under which all failed attempts of a client to sign in count together.
+const signIns = ""
+
+// Throttled reports whether the client of a request has failed to sign in too often. Its further attempts are refused
+// for a while before anything is compared.
+func Throttled(ctx context.Context) bool { return refuses(ctx, signIns) }
+
+// NoteFailure counts a failed attempt to sign in.
+func NoteFailure(ctx context.Context) {
+	if c, ok := ctx.Value(clientKey{}).(*client); ok {
+		c.throttle.count(guess{c.network, signIns})
+	}
+}

@@ -68,7 +68,7 @@ func TestAdminGate(t *testing.T) {
 		{"a wrong secret", "POST", "/-/admin/reclaim", "", 403},
 		{root, "POST", "/-/admin/reclaim", "a body that was not signed", 403},
 		{root, "GET", "/-/admin/nothing", "", 404},
-		{root, "GET", "/", "", 404},
+		{root, "GET", "/nothing", "", 404},
 		{root, "DELETE", "/-/admin/reclaim", "", 405},
 		{root, "POST", "/-/admin/reclaim?wait=perhaps", "", 400},
 		{root, "GET", "/-/admin/reclaim", "", 200},

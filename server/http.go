@@ -43,18 +43,13 @@ func (s *Server) serveHTTP() error {
 	if set.Durability == Relaxed {
 		system.lag = s.lag
 	}
-	if s.adminListen != nil {
-		if err := s.serveAdmin(system); err != nil {
-			return err
-		}
-	}
 	observers := []gate.Observer{s.identities, &s.tally}
 	authorizer, limits := access.New(s.identities.Caller), s.limits()
 	apis, err := s.apis(system, authorizer, limits, observers)
 	if err != nil {
 		return err
 	}
-	handler, err := s3.New(s3.Options{
+	options := s3.Options{
 		FS:         s.fs,
 		Lookup:     s.lookup(),
 		Authorizer: authorizer,
@@ -75,9 +70,15 @@ func (s *Server) serveHTTP() error {
 		},
 		SignatureV2: set.SignatureV2,
 		CORSOrigins: set.CORSOrigins,
-	})
+	}
+	handler, err := s3.New(options)
 	if err != nil {
 		return err
+	}
+	if s.adminListen != nil {
+		if err := s.serveAdmin(system, &options); err != nil {
+			return err
+		}
 	}
 	if err := (readings{s}).add(handler); err != nil {
 		return fmt.Errorf("metrics: %w", err)
@@ -122,27 +123,34 @@ func (s *Server) now() time.Time {
 	return time.Now()
 }
 
-// serveAdmin sets up the HTTP server of the admin listener, for the admin API and for health checks.
-func (s *Server) serveAdmin(health http.Handler) error {
+// serveAdmin sets up the HTTP server of the admin listener, for the admin API, the console and health checks. s3Options
+// are those of the listener of S3.
+func (s *Server) serveAdmin(health http.Handler, s3Options *s3.Options) error {
 	verifier := &sigv4.Verifier{Region: s.config.Settings.Region, AnyRegion: true, Now: s.config.Now}
 	s.adminListen.throttle = gate.NewThrottle(wrongAdminSignatures, wrongAdminSignaturesEvery, s.now, s.log)
 	authorizer := access.New(s.identities.Caller)
+	tools := s.tools()
+	console := openConsole(s, &tools)
 	handler, err := admin.New(admin.Options{
-		Scheme: gate.SigV4(verifier, s.lookup()), Account: s.identities.Root().Account, Logger: s.log, Now: s.config.Now,
+		Schemes: console.schemes(gate.SigV4(verifier, s.lookup())), Account: s.identities.Root().Account, Logger: s.log, Now: s.config.Now,
 		Authorizer: authorizer,
 		APIs:       []gate.API{{Name: "health", Path: "/-/health/*", Handler: health}, readings{s}.api()},
 		Observers:  append([]gate.Observer{s.counts.admin}, s.view.observers("admin")...),
 		Store: admin.Store{
 			DataDir: s.config.Data, SmallFiles: BackupFiles(), Meta: s.meta, Blocks: s.blocks, Writer: s.writer, FS: s.fs, Reclaimer: s.reclaimer,
-			Scrubber: s.scrubber, Lifecycle: s.lifecycle, Rotator: s.rotator, Keys: s.identities, Lookup: s.lookup(), Access: authorizer, Apply: s.apply, Endpoint: s.Endpoint(), Compare: s.compare, Logger: s.log, Tools: s.tools(),
+			Scrubber: s.scrubber, Lifecycle: s.lifecycle, Rotator: s.rotator, Keys: s.identities, Lookup: s.lookup(), Access: authorizer, Apply: s.apply, Endpoint: s.Endpoint(), Compare: s.compare, Logger: s.log, Tools: tools,
 			Now: s.config.Now, Go: func(work func(context.Context)) { s.background.Go(func() { work(s.life) }) },
 		},
 	})
 	if err != nil {
 		return err
 	}
+	served, err := console.serve(handler, s3Options)
+	if err != nil {
+		return err
+	}
 	s.admin = &http.Server{
-		Handler: s.counted(handler), ReadHeaderTimeout: readHeaderTimeout, IdleTimeout: idleTimeout, MaxHeaderBytes: maxHeaderBytes,
+		Handler: s.counted(served), ReadHeaderTimeout: readHeaderTimeout, IdleTimeout: idleTimeout, MaxHeaderBytes: maxHeaderBytes,
 		ErrorLog: slog.NewLogLogger(s.log.Handler(), slog.LevelInfo),
 	}
 	s.adminListen.install(s.admin, http.HandlerFunc(admin.Busy))

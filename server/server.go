@@ -148,9 +148,6 @@ type Server struct {
 	listener    *limitListener
 	http        *http.Server
 	refuseHead  func(status int, reason, remote string) []byte // from package s3, for package heads
-	adminListen *limitListener                                 // nil if there is none
-	admin       *http.Server
-	adminCert   *certificate // nil without TLS
 	logBuffer   *logBuffer
 	live        *live.Value // log level and limits
 	log         *slog.Logger
@@ -158,6 +155,7 @@ type Server struct {
 	tally       s3.Tally // counts requests for the summary in the log
 
 	storage
+	adminSide
 	missing missing
 	view    view
 

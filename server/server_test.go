@@ -221,7 +221,7 @@ func TestAdminListener(t *testing.T) {
 	config.Admin = "127.0.0.1:0"
 	s, _ := running(t, config)
 	client := httpClient(t, s)
-	for path, want := range map[string]int{"/-/health/live": 200, "/-/health/ready": 200, "/": 403, "/bucket/key": 403} {
+	for path, want := range map[string]int{"/-/health/live": 200, "/-/health/ready": 200, "/bucket": 403, "/bucket/key": 403} {
 		resp, err := client.Get("http://" + s.adminListen.Addr().String() + path)
 		require.NoError(t, err)
 		require.NoError(t, resp.Body.Close())

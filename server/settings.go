@@ -77,6 +77,7 @@ type WriteSettings struct {
 // AccessSettings configure who has access, and the log of what they change.
 type AccessSettings struct {
 	AuditSettings
+	ConsoleSettings
 
 	OpenBuckets bool       // ORCAS_PUBLIC_ACCESS_BLOCK=off: new buckets have no public access block
 	SignatureV2 sigv2.Mode // ORCAS_SIGNATURE_V2: where signatures of version 2 are accepted

@@ -131,6 +131,12 @@ func (c *certificate) expires() time.Time {
 	return pair.Leaf.NotAfter
 }
 
+// covers reports whether the certificate is valid for a host name.
+func (c *certificate) covers(name string) bool {
+	pair, err := c.get(nil)
+	return err == nil && pair.Leaf != nil && pair.Leaf.VerifyHostname(name) == nil
+}
+
 // fingerprint returns the SHA-256 of the certificate, in hexadecimal.
 func (c *certificate) fingerprint() string {
 	c.mu.Lock()

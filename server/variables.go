@@ -119,6 +119,13 @@ var variables = []Variable{
 	{metricsTokenVariable, "none", "a file, mode 0600 or 0640",
 		"Require the token in this file for /metrics on the admin address; without a token, only a loopback address serves metrics.",
 		setMetricsTokenFile},
+	{"ORCAS_CONSOLE", "on", "on, off",
+		"Serve the console, a web page, under /console/ on the admin address.",
+		setOff(func(s *Settings) *bool { return &s.NoConsole })},
+	{"ORCAS_CONSOLE_URL", "none", "a URL that begins with http:// or https://",
+		"The address of the console in browsers, without /console/; if unset, that of the admin listener.", setConsoleURL},
+	{"ORCAS_PUBLIC_URL", "none", "a URL that begins with http:// or https://, without a path",
+		"The address of S3 in links that the console makes; if unset, the endpoint.", setPublicURL},
 	{"ORCAS_LOG", "requests; on a terminal: summary", "off, errors, summary, requests",
 		"What to log: nothing (off); warnings and errors (errors); also a summary of the requests once a minute (summary); or, instead of the summary, every request (requests).",
 		func(s *Settings, v string) error {

@@ -41,6 +41,7 @@ var layers = map[string]int{
 	"admin":            6,
 	"s3/s3test":        6,
 	"iam":              6,
+	"console":          6, // the page on the admin listener
 	"audit":            6,
 	"watch":            5,
 	"metrics":          6,
@@ -79,6 +80,7 @@ var layers = map[string]int{
 	"s3/lifecycledoc": 6,
 	"gate":            2, // uses auth and s3/sigv4; knows nothing about buckets and the store
 	"gate/limit":      2, // counts requests and bytes of principals
+	"gate/session":    3, // the sessions of browsers
 	"s3/bucketaccess": 2,
 	"s3/conditions":   2,
 	"s3/tagging":      2,
@@ -108,7 +110,7 @@ var testPackages = []string{"core/coretest", "s3/s3test", "storetest"}
 // and parts of the protocol that the HTTP APIs share.
 const httpLayer = 6
 
-var speakHTTP = []string{"gate", "sdk", "s3/sigv2", "s3/sigv4", "s3/heads", "s3/xmldoc", "s3/conditions", "s3/tagging", "internal/s3client"}
+var speakHTTP = []string{"gate", "gate/session", "sdk", "s3/sigv2", "s3/sigv4", "s3/heads", "s3/xmldoc", "s3/conditions", "s3/tagging", "internal/s3client"}
 
 // wholeServer are the packages that tests of package s3 may import although they are above it: one test starts a server
 // and load-tests it.
