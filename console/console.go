@@ -6,6 +6,7 @@
 //	     /-/s3/BUCKET/KEY...  S3 for the session of the page (see mount)
 //	POST /-/console/zip       objects as a ZIP archive
 //	POST /-/console/presign   a link to share an object
+//	POST /-/console/test-key  a test of an access key
 //
 // All other paths are those of the admin API.
 //
@@ -40,6 +41,7 @@ type Options struct {
 	Lookup    gate.Lookup            // the credentials of access keys
 	Region    string
 	PublicURL string // the URL of S3 in links to share
+	Endpoint  string // the URL of S3 on this machine
 	Logger    *slog.Logger
 	Now       func() time.Time // default time.Now
 }
@@ -64,7 +66,9 @@ func New(o Options) (*Handler, error) {
 		return nil, err
 	}
 	h := &Handler{o: o, files: files}
-	h.paths = map[string]http.HandlerFunc{}
+	h.paths = map[string]http.HandlerFunc{
+		"/-/console/zip": h.zip, "/-/console/presign": document(h, h.presign), "/-/console/test-key": document(h, h.testKey),
+	}
 	return h, nil
 }
 

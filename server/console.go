@@ -125,7 +125,7 @@ func (c *consoleSide) serve(api *admin.Handler, options *s3.Options) (http.Handl
 	}
 	pages, err := console.New(console.Options{
 		Sessions: c.sessions, SignIn: signIn, S3: objects, Admin: api, Knows: c.knows, Lookup: s.lookup(), Region: s.config.Settings.Region,
-		PublicURL: cmp.Or(s.config.Settings.PublicURL, s.Endpoint()), Now: s.config.Now, Logger: s.log,
+		PublicURL: cmp.Or(s.config.Settings.PublicURL, s.Endpoint()), Endpoint: s.Endpoint(), Now: s.config.Now, Logger: s.log,
 	})
 	if err != nil {
 		return nil, err

@@ -210,7 +210,6 @@ export function zip(bucket, prefix, rows) {
   const form = document.createElement("form");
   form.method = "post";
   form.action = "../-/console/zip";
-  form.enctype = "multipart/form-data";
   const add = (name, value) => {
     const input = document.createElement("input");
     input.type = "hidden";
@@ -220,7 +219,11 @@ export function zip(bucket, prefix, rows) {
   };
   const base = rows.length === 1 && rows[0].folder ? rows[0].key.replace(/[^/]*\/$/, "") : prefix;
   const name = rows.length === 1 ? nameOf(rows[0].key, base).replace(/\/$/, "") : prefix.split("/").slice(-2)[0] || bucket;
-  add("session", token());
+  const secret = document.createElement("input");
+  secret.type = "hidden";
+  secret.name = "session";
+  secret.value = token();
+  form.append(secret);
   add("bucket", bucket);
   add("base", base);
   add("name", `${name || bucket}.zip`);
