@@ -47,6 +47,13 @@
 //	                                  decides about a request that is not made; instead of a key, user=NAME or anonymous=true
 //	POST /-/admin/login-link          a link with which the caller can sign in to the console once; only for signed requests
 //	GET  /-/admin/status              everything that a page about the health of the server needs
+//	POST /-/admin/policy/simulate?...  the same with a draft of the policy of a bucket: the body is {"bucket_policy": DOCUMENT}
+//	GET  /-/admin/usage[?bucket=NAME]  what a bucket, or the store, held over time
+//	POST /-/admin/lifecycle/preview?bucket=NAME[&limit=N]  what the rules would delete now: those in the body, or those of the
+//	                                  bucket
+//	GET  /-/admin/log/stream[?level=LEVEL][&lines=N]  the last lines of the log, and then new ones (see LogLine)
+//	GET  /-/admin/backup?dir=DIR      the backups in a directory on the server's machine
+//	GET  /-/admin/history             the traffic of the last hour
 //	GET  /-/admin/trace[?operation=NAME][&bucket=NAME][&key=PREFIX][&status=STATUS][&min-duration=DURATION][&errors=true]
 //	                                  requests as they end, one document per line (see TraceLine)
 //	GET  /-/admin/top[?interval=DURATION]  rates and latencies, one document per interval (see TopLine)

@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"orcas/core"
+	"orcas/lifecycle"
 	"orcas/watch"
 )
 
@@ -24,8 +25,15 @@ type Tools struct {
 	SetLogLevel func(string) error   // returns an error for an unknown level
 	FlushCache  func() (freed int64) // drops the caches; returns about how many bytes that freed
 	Load        func() Load          // what the server is doing at this moment
-	LoginLink   LoginLinks           // makes links to the console; nil without a console
-	Recheck     time.Duration        // the interval at which live responses are authorized again; default 15 s
+	History     func() *History      // what requests did recently
+	LogTail     LogTail
+	Usage       func(bucket string) *Usage // of a bucket, or of all if it is ""
+
+	ParseLifecycle func(document []byte) (*lifecycle.Config, error)
+	FormatVersion  func(core.Version) string // the ID of a version for clients
+
+	LoginLink LoginLinks    // makes links to the console; nil without a console
+	Recheck   time.Duration // the interval at which live responses are authorized again; default 15 s
 }
 
 // TraceLine is a line of the response to GET /-/admin/trace: a request or, from time to time and at the end, the number

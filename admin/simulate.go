@@ -3,8 +3,10 @@ package admin
 import (
 	"cmp"
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
+	"io"
 	"net/http"
 	"net/url"
 	"slices"
@@ -42,7 +44,28 @@ type SimulatedMatch struct {
 }
 
 // simulate decides about a request with the policies that are in force, by the code that decides about real requests.
-func (s *Store) simulate(r *http.Request) (any, error) {
+func (s *Store) simulate(r *http.Request) (any, error) { return s.simulateWith(r, "") }
+
+// drafts are policies that are not in force.
+type drafts struct {
+	Bucket json.RawMessage `json:"bucket_policy"` // of the bucket of the resource
+}
+
+// simulateDraft is like simulate, with a draft of the policy of the bucket instead of its policy.
+func (s *Store) simulateDraft(r *http.Request) (any, error) {
+	var d drafts
+	body, err := io.ReadAll(r.Body)
+	if err != nil {
+		return nil, err
+	}
+	if err := json.Unmarshal(body, &d); err != nil || len(d.Bucket) == 0 {
+		return nil, invalid("admin.simulate", `expected the body {"bucket_policy": DOCUMENT}`)
+	}
+	return s.simulateWith(r, string(d.Bucket))
+}
+
+// simulateWith decides about a request. If draft is not "", it replaces the policy of the bucket.
+func (s *Store) simulateWith(r *http.Request, draft string) (any, error) {
 	q := r.URL.Query()
 	p, err := s.simulated(r.Context(), q, callerOf(r).Account)
 	if err != nil {
@@ -61,7 +84,10 @@ func (s *Store) simulate(r *http.Request) (any, error) {
 		result, err = s.simulatedTrust(p, q.Get("resource"), facts)
 	} else {
 		var resource auth.Resource
-		if resource, err = s.simulatedResource(r.Context(), a, q.Get("resource"), p); err == nil {
+		if resource, err = s.simulatedResource(r.Context(), a, q.Get("resource"), p); err == nil && draft != "" {
+			err = s.useDraft(&resource, draft)
+		}
+		if err == nil {
 			result, err = s.Access.Explain(p, a.Name, resource, facts)
 		}
 	}
@@ -72,6 +98,22 @@ func (s *Store) simulate(r *http.Request) (any, error) {
 		return nil, err
 	}
 	return simulation(p, a.Name, q.Get("resource"), &result, facts), nil
+}
+
+// useDraft makes a draft the policy of the bucket of a resource.
+func (s *Store) useDraft(r *auth.Resource, draft string) error {
+	if r.Bucket == "" {
+		return invalid("admin.simulate", "the resource must be a bucket or an object, because the draft is the policy of a bucket")
+	}
+	prepared, err := bucketaccess.Prepare(r.Bucket, draft, s.Keys)
+	if err != nil {
+		return invalid("admin.simulate", "the draft: %w", err)
+	}
+	var b core.BucketInfo
+	prepared.Set(&b)
+	with := bucketaccess.Resource(&b)
+	r.Policy, r.Principals = with.Policy, with.Principals
+	return nil
 }
 
 // simulation describes a result.

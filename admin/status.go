@@ -22,6 +22,7 @@ type Status struct {
 	Work         []Work        `json:"work"`
 	Scrub        ScrubState    `json:"scrub"`
 	Store        *Holdings     `json:"store"` // null until the first survey has ended
+	Saved        *Saved        `json:"saved"` // null until the first survey has ended
 	Missing      Missing       `json:"missing"`
 	Certificates []Certificate `json:"certificates,omitempty"`
 	Audit        []AuditState  `json:"audit,omitempty"`
@@ -114,4 +115,11 @@ type Certificate struct {
 type AuditState struct {
 	Sink    string `json:"sink"`    // file or webhook
 	Dropped int64  `json:"dropped"` // records, since the start
+}
+
+// Saved is what packing, deduplication, compression and instant upload have saved.
+type Saved struct {
+	Files       int64 `json:"files"`        // versions that have no file of their own
+	BytesStored int64 `json:"bytes_stored"` // that versions and parts have, and the drive need not have
+	BytesSent   int64 `json:"bytes_sent"`   // that clients did not send since the start, because the bucket had the content
 }

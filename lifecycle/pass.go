@@ -42,6 +42,7 @@ type pass struct {
 	ctx    context.Context
 	report Report
 	saved  bool // whether the metadata has a record of a position
+	trial  *Preview // gets what would be deleted, and nothing is; nil in a pass that deletes
 	since  int  // number of entries scanned since the position was last recorded
 }
 
@@ -168,6 +169,9 @@ func (w *walk) reload() error {
 		return nil
 	}
 	w.info = b
+	if w.trial != nil {
+		return nil
+	}
 	if w.config, err = Of(b); err != nil {
 		return err
 	}
@@ -214,7 +218,7 @@ func (w *walk) uploads() error {
 			for i := range page.Uploads {
 				u := &page.Uploads[i]
 				if w.uploadExpired(u) {
-					w.add(&core.AbortUpload{Bucket: u.Bucket, Key: u.Key, Upload: u.ID}, &w.report.Uploads)
+					w.add(&core.AbortUpload{Bucket: u.Bucket, Key: u.Key, Upload: u.ID}, &w.report.Uploads, Expiring{Key: u.Key, Upload: true, Modified: u.Initiated})
 				}
 				if i > 0 && page.Uploads[i-1].Key != u.Key { // all uploads of the previous key have been read
 					w.position.Key = page.Uploads[i-1].Key
@@ -249,6 +253,9 @@ func (w *walk) pages(q core.ListQuery, take func(*core.ListPage)) error {
 		}
 		if err := w.reload(); err != nil {
 			return err
+		}
+		if w.trial != nil && w.report.Scanned >= w.trial.most {
+			return errEnough
 		}
 		page, err := w.o.Meta.List(w.ctx, q)
 		if err != nil {
@@ -301,7 +308,7 @@ func (w *walk) endKey() {
 		return
 	case o == nil:
 	case !o.Marker:
-		w.add(&core.DeleteObject{Bucket: o.Bucket, Key: o.Key, If: w.expected(o.Seq), Modified: w.now(), Owner: w.info.Owner}, &w.report.Expired)
+		w.add(&core.DeleteObject{Bucket: o.Bucket, Key: o.Key, If: w.expected(o.Seq), Modified: w.now(), Owner: w.info.Owner}, &w.report.Expired, expiring(o))
 	case w.key.seen == 1 && w.config.markerExpired(o, w.o.Now(), w.o.Day):
 		w.remove(o, &w.report.Markers)
 	}
@@ -319,7 +326,7 @@ func (w *walk) remove(o *core.ObjectInfo, count *int64) {
 	}
 	w.add(&core.DeleteObject{
 		Bucket: o.Bucket, Key: o.Key, Version: o.Version(), If: w.expected(w.key.current), Modified: now, Owner: w.info.Owner,
-	}, count)
+	}, count, expiring(o))
 }
 
 // expected returns the precondition that the newest version of a key is still the version that was read.
@@ -333,7 +340,13 @@ func (w *walk) expected(current core.Seq) core.Precondition {
 // now returns the current time with the precision of stored times.
 func (w *walk) now() time.Time { return w.o.Now().UTC().Truncate(time.Millisecond) }
 
-func (w *walk) add(c core.Change, count *int64) {
+// add adds a deletion. count is the counter that it increments.
+func (w *walk) add(c core.Change, count *int64, what Expiring) {
+	if w.trial != nil {
+		*count++
+		w.trial.add(what)
+		return
+	}
 	w.deletions = append(w.deletions, batch.Write{Change: c})
 	w.counts = append(w.counts, count)
 }

@@ -130,6 +130,59 @@ func (r *Requests) Observe(_ context.Context, e *gate.Event) {
 	}
 }
 
+// Totals are the sums of all operations since the start.
+type Totals struct {
+	Requests, Errors uint64 // errors: with a status of 400 or more, or without a response
+	In, Out          int64  // bytes of the bodies
+	took             [maxBounds + 1]uint64
+}
+
+// Totals returns the sums of all operations.
+func (r *Requests) Totals() (t Totals) {
+	for _, o := range r.operations {
+		for i := range o.requests {
+			n := o.requests[i].Load()
+			t.Requests += n
+			if i == 0 || i > len(statuses) || statuses[i-1] == 0 || statuses[i-1] >= 400 {
+				t.Errors += n
+			}
+		}
+		t.In, t.Out = t.In+o.in.Load(), t.Out+o.out.Load()
+		for i := range o.took.buckets {
+			t.took[i] += o.took.buckets[i].Load()
+		}
+	}
+	return t
+}
+
+// Since returns what has been added to earlier totals.
+func (t *Totals) Since(earlier *Totals) Totals {
+	d := Totals{Requests: t.Requests - earlier.Requests, Errors: t.Errors - earlier.Errors, In: t.In - earlier.In, Out: t.Out - earlier.Out}
+	for i := range d.took {
+		d.took[i] = t.took[i] - earlier.took[i]
+	}
+	return d
+}
+
+// Latency returns the time, in seconds, within which a share of the requests ended: the upper bound of the bucket of the
+// histogram in which it lies. It is 0 without requests.
+func (t *Totals) Latency(share float64) float64 {
+	var all uint64
+	for _, n := range t.took {
+		all += n
+	}
+	if all == 0 {
+		return 0
+	}
+	var sum uint64
+	for i, n := range t.took {
+		if sum += n; float64(sum) >= share*float64(all) && i < len(requestBounds.upper) {
+			return float64(requestBounds.upper[i]) / requestBounds.per
+		}
+	}
+	return float64(requestBounds.upper[len(requestBounds.upper)-1]) / requestBounds.per
+}
+
 // Describe implements prometheus.Collector.
 func (r *Requests) Describe(c chan<- *prometheus.Desc) {
 	for _, d := range []*prometheus.Desc{

@@ -35,6 +35,7 @@ func (u *upload) known(q *request, algs []checksum.Algorithm) (*content.Content,
 		}
 		return nil, nil // reading the body will find the error
 	}
+	q.s.inFlight.unsent.Add(u.length)
 	return content, nil
 }
 

@@ -104,6 +104,7 @@ type Switches struct {
 type load struct {
 	requests atomic.Int64
 	forms    atomic.Int64 // HTML forms whose fields are being read
+	unsent   atomic.Int64 // bytes of bodies that clients did not send, since the start: see upload.known
 }
 
 // times are the options of that name.
@@ -240,6 +241,9 @@ func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 
 // InFlight returns the number of requests that are being processed.
 func (s *Server) InFlight() int64 { return s.inFlight.requests.Load() }
+
+// Unsent returns the bytes of bodies that clients did not send since the start, because the bucket had the content.
+func (s *Server) Unsent() int64 { return s.inFlight.unsent.Load() }
 
 // admit limits the number of in-flight requests.
 func (s *Server) admit(q *request) error {

@@ -1,9 +1,12 @@
 package server
 
 import (
+	"context"
 	"fmt"
 	"io"
 	"strings"
+
+	"orcas/gate/session"
 )
 
 // banner prints the main settings of the server. If the credentials were just generated, it also prints example commands
@@ -14,6 +17,9 @@ func (s *Server) banner(w io.Writer) error {
 	fmt.Fprintf(&b, "  endpoint     %s\n", s.Endpoint())
 	if s.adminListen != nil {
 		fmt.Fprintf(&b, "  admin        %s\n", s.AdminEndpoint())
+		if s.console != nil {
+			fmt.Fprintf(&b, "  console      %s\n", s.console.url())
+		}
 	}
 	fmt.Fprintf(&b, "  region       %s\n", s.config.Settings.Region)
 	fmt.Fprintf(&b, "  account      %s\n", s.identities.Root().Account)
@@ -34,6 +40,13 @@ func (s *Server) banner(w io.Writer) error {
 	}
 	if s.bootstrapped > 0 {
 		fmt.Fprintf(&b, "  bootstrap    created %d keys; their secrets are in %s\n", s.bootstrapped, s.bootstrapKeys())
+	}
+	if s.console != nil && s.config.Secrets {
+		link, _, err := s.console.loginLink(context.Background(), s.credentials.AccessKey, "")
+		if err != nil {
+			return err
+		}
+		fmt.Fprintf(&b, "  sign in      %s\n               (works once, within %d minutes; later: orcas admin login-link)\n", link, int(session.LinkLife.Minutes()))
 	}
 	if s.credentials.made {
 		s.firstSteps(&b)

@@ -96,7 +96,7 @@ func (s *Server) serveHTTP() error {
 		ErrorLog:          slog.NewLogLogger(s.log.Handler(), slog.LevelInfo),
 	}
 	s.listener.install(s.http, s.counted(http.HandlerFunc(handler.Busy)))
-	s.refuseHead, s.view.inFlight = handler.RefuseHead, handler.InFlight
+	s.refuseHead, s.view.inFlight, s.view.unsent = handler.RefuseHead, handler.InFlight, handler.Unsent
 	heads.Watch(s.http)
 	return s.configureTLS()
 }

@@ -26,6 +26,10 @@ type view struct {
 
 	cert     *certificate // of S3; nil without TLS
 	inFlight func() int64 // from package s3: the number of requests in flight
+	unsent   func() int64 // from package s3: bytes that clients did not send
+	history  history
+	usage    usage
+	tail     logTail
 }
 
 // AuditSettings configure the audit log.

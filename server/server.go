@@ -11,7 +11,7 @@
 //
 // The server itself keeps these files in the data directory: CredentialsFile, which the first start creates if the
 // environment has no credentials; IdentityKeyFile, with the key that encrypts the secrets of access keys;
-// BootstrapKeysFile, with the keys that a bootstrap file has created; MetricsFile; and the certificates self-signed.crt
+// BootstrapKeysFile, with the keys that a bootstrap file has created; MetricsFile; UsageFile; and the certificates self-signed.crt
 // and admin-self-signed.crt, with their keys. All other files belong to the drivers.
 package server
 
@@ -186,7 +186,7 @@ func Open(ctx context.Context, config Config) (_ *Server, err error) {
 	})
 	s.logBuffer = newLogBuffer(config.Log, s.live, format)
 	go s.logBuffer.run(logFlushEvery)
-	s.log = newLogger(s.logBuffer, s.live, format)
+	s.log = slog.New(tailed{newLogger(s.logBuffer, s.live, format).Handler(), &s.view.tail, nil, ""})
 	s.view.started = time.Now()
 	if s.counts, err = newCounts(); err != nil {
 		return nil, fmt.Errorf("metrics: %w", err)
@@ -371,6 +371,8 @@ func (s *Server) openStore(ctx context.Context) error {
 		Meta: s.meta, Writer: s.writer, Day: set.LifecycleDay, Every: set.Lifecycle, UploadAge: set.UploadAge, Logger: s.log, Now: s.config.Now,
 		Leases: &s.leases,
 	})
+	s.view.usage = usage{path: filepath.Join(dir, UsageFile), log: s.log}
+	s.view.usage.load()
 	s.survey = survey.New(survey.Options{Meta: s.meta, Blocks: s.blocks, Log: s.log})
 	if b, ok := core.As[sparer](s.blocks); ok {
 		b.KeepSpare()
@@ -486,6 +488,8 @@ func (s *Server) Run(ctx context.Context) error {
 	}
 	s.background.Go(func() { s.summarizeRequests(s.life) })
 	s.background.Go(func() { s.survey.Run(s.life) })
+	s.background.Go(func() { s.view.history.run(s.life, s.counts.s3) })
+	s.background.Go(func() { s.view.usage.run(s.life, s.survey, s.now) })
 	s.background.Go(func() { s.listener.report(s.life, s.log, limitReportEvery) })
 	s.background.Go(func() { s.noteUses(s.life) })
 	s.background.Go(func() { s.releaseMemory(s.life) })

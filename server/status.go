@@ -16,6 +16,7 @@ import (
 	"orcas/iam"
 	"orcas/internal/bytesize"
 	"orcas/s3"
+	"orcas/s3/lifecycledoc"
 	"orcas/survey"
 )
 
@@ -26,7 +27,8 @@ func (s *Server) tools() admin.Tools {
 		names = append(names, r.Name)
 	}
 	return admin.Tools{
-		Watch: &s.view.hub, Operations: names, Status: s.status, LogLevel: s.logLevel, SetLogLevel: s.setLogLevel, FlushCache: s.flushCache, Load: s.load,
+		Watch: &s.view.hub, Operations: names, Status: s.status, LogLevel: s.logLevel, SetLogLevel: s.setLogLevel, FlushCache: s.flushCache, Load: s.load, History: s.view.history.document, LogTail: s.view.tail.read, Usage: s.view.usage.document,
+		ParseLifecycle: lifecycledoc.Parse, FormatVersion: s.ids.Version,
 		Recheck: s.config.recheck,
 	}
 }
@@ -130,7 +132,13 @@ func (s *Server) addWork(st *admin.Status) {
 	if scrubbing.BytesTotal > 0 {
 		st.Scrub.Progress = min(float64(scrubbing.BytesDone)/float64(scrubbing.BytesTotal), 1)
 	}
-	st.Store = holdings(s.survey.Last())
+	last := s.survey.Last()
+	st.Store = holdings(last)
+	if last != nil && !last.SpaceAt.IsZero() {
+		st.Saved = &admin.Saved{
+			Files: max(0, last.Total.Versions-last.Space.Blocks), BytesStored: max(0, last.Space.Logical-last.Space.Live), BytesSent: s.view.unsent(),
+		}
+	}
 }
 
 // work returns the state of all background work.

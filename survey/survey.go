@@ -47,6 +47,7 @@ type Bucket struct {
 // Space is the use of the drive by content.
 type Space struct {
 	Stored   int64             // the size of all blocks with content
+	Blocks   int64             // their number
 	Live     int64             // the part of it that has stored content, with the headers of frames
 	Contents core.BlockContent // the number of pieces of stored content, and their size before compression
 	Logical  int64             // the size of all versions and parts, before deduplication and compression
@@ -244,6 +245,7 @@ func (s *Survey) space(ctx context.Context, r *Result) error {
 	if err := s.o.Blocks.Walk(ctx, core.BlockID{}, func(b core.BlockInfo) error {
 		if b.Kind == core.Packed || b.Kind == core.Large {
 			found.Stored += b.Size
+			found.Blocks++
 		}
 		return nil
 	}); err != nil {

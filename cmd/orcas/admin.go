@@ -29,17 +29,18 @@ type adminCommand struct {
 		Run    adminLifecycleRun    `cmd:"" help:"Evaluate all lifecycle rules now, and delete what has expired."`
 		Status adminLifecycleStatus `cmd:"" help:"Show the last lifecycle pass and whether one is running."`
 	} `cmd:"" help:"Start a lifecycle pass, or show the last one."`
-	Lost    adminLost    `cmd:"" help:"List objects whose content is in missing blocks."`
-	Fsck    adminFsck    `cmd:"" help:"Check the metadata of a running server."`
-	Bucket  adminBucket  `cmd:"" help:"Show or change the settings of a bucket."`
-	Key     adminKey     `cmd:"" help:"Create and manage access keys for programs: each can access one bucket or a part of it."`
-	User    adminUser    `cmd:"" help:"Create and manage users, and the access keys of users."`
-	Group   adminGroup   `cmd:"" help:"Create and manage groups of users, whose policies apply to all members."`
-	Account adminAccount `cmd:"" help:"Create and manage accounts: tenants with buckets and users of their own."`
-	Role    adminRole    `cmd:"" help:"Create and manage roles, which users can assume for a while."`
-	Policy  adminPolicy  `cmd:"" help:"Write policies, and attach them to users, groups and roles."`
-	Keys    adminKeys    `cmd:"" help:"Show which master keys are in use, or rotate them. (Access keys: orcas admin key.)"`
-	Apply   adminApply   `cmd:"" help:"Make the store have the policies, users, groups, buckets and keys that a file declares."`
+	Lost      adminLost      `cmd:"" help:"List objects whose content is in missing blocks."`
+	Fsck      adminFsck      `cmd:"" help:"Check the metadata of a running server."`
+	Bucket    adminBucket    `cmd:"" help:"Show or change the settings of a bucket."`
+	Key       adminKey       `cmd:"" help:"Create and manage access keys for programs: each can access one bucket or a part of it."`
+	User      adminUser      `cmd:"" help:"Create and manage users, and the access keys of users."`
+	Group     adminGroup     `cmd:"" help:"Create and manage groups of users, whose policies apply to all members."`
+	Account   adminAccount   `cmd:"" help:"Create and manage accounts: tenants with buckets and users of their own."`
+	Role      adminRole      `cmd:"" help:"Create and manage roles, which users can assume for a while."`
+	Policy    adminPolicy    `cmd:"" help:"Write policies, and attach them to users, groups and roles."`
+	Keys      adminKeys      `cmd:"" help:"Show which master keys are in use, or rotate them. (Access keys: orcas admin key.)"`
+	LoginLink adminLoginLink `cmd:"" help:"Print a link with which you can sign in to the console once."`
+	Apply     adminApply     `cmd:"" help:"Make the store have the policies, users, groups, buckets and keys that a file declares."`
 }
 
 // adminTarget is the admin API to connect to, and the credentials for signing requests.

@@ -16,7 +16,7 @@ function useStream(path, query, running) {
     const show = () => {
       const fresh = waiting.current.splice(0);
       if (!fresh.length) return;
-      const dropped = fresh.reduce((n, row) => n + (row.dropped || 0), 0);
+      const dropped = fresh.reduce((n, row) => n + (row.dropped_before || row.dropped || 0), 0);
       const rows = fresh.filter((row) => row.dropped === undefined && row.end === undefined).map((row) => ({ ...row, n: ++last }));
       setState((s) => ({ ...s, rows: [...s.rows, ...rows].slice(-ROWS), dropped: s.dropped + dropped }));
     };
