@@ -43,7 +43,7 @@ func TestRoutesOfAllAPIs(t *testing.T) {
 // TestEffects: every route has an effect. Only these operations do more than read although their method is GET or their
 // name begins like that of a reading one, and only these have the method of a change and yet read.
 func TestEffects(t *testing.T) {
-	reads := []string{"GetCallerIdentity", "FindContent"}
+	reads := []string{"GetCallerIdentity", "FindContent", "PreviewLifecycle"}
 	for api, rows := range map[string][]*gate.Route{"s3": s3.Routes(), "admin": admin.Routes(), "iam": iam.Routes()} {
 		for _, r := range rows {
 			require.NotZero(t, r.Effect, r.Name)
