@@ -41,9 +41,9 @@ type pass struct {
 	*Worker
 	ctx    context.Context
 	report Report
-	saved  bool // whether the metadata has a record of a position
+	saved  bool     // whether the metadata has a record of a position
 	trial  *Preview // gets what would be deleted, and nothing is; nil in a pass that deletes
-	since  int  // number of entries scanned since the position was last recorded
+	since  int      // number of entries scanned since the position was last recorded
 }
 
 func (p *pass) run(resume bool) error {

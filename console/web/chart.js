@@ -3,9 +3,16 @@
 import uPlot from "./vendor/uPlot.mjs";
 import { html, useEffect, useRef, useState, Loaded, Select, useLoad } from "./ui.js";
 import { call } from "./api.js";
-import { bytes, short } from "./format.js";
+import { bytes, date, short } from "./format.js";
 
 const color = (name) => getComputedStyle(document.documentElement).getPropertyValue(name).trim();
+
+/** Formats a time on an axis that spans some seconds. */
+function clock(time, span) {
+  const text = date(time * 1000);
+  if (span > 2 * 86400) return text.slice(5, 10);
+  return span < 120 ? text.slice(11) : text.slice(11, 16);
+}
 
 /** A chart: series are {label, values, color (a CSS variable), format}; times are in seconds. */
 export function Chart({ label, times, series, format = short }) {
@@ -29,7 +36,7 @@ export function Chart({ label, times, series, format = short }) {
     plot.current = new uPlot({
       width: root.current.clientWidth || 300, height: 200, cursor: { drag: { x: false, y: false } },
       scales: { y: { range: (u, min, max) => [0, max > 0 ? max * 1.1 : 1] } },
-      axes: [axis, { ...axis, size: 72, values: (u, list) => list.map(format) }],
+      axes: [{ ...axis, values: (u, list) => list.map((t) => clock(t, list[list.length - 1] - list[0])) }, { ...axis, size: 72, values: (u, list) => list.map(format) }],
       series: [{ value: "{YYYY}-{MM}-{DD} {HH}:{mm}:{ss}" }, ...series.map((s) => ({ label: s.label, stroke: color(s.color), width: 2, points: { show: times.length < 3 }, value }))],
     }, data, root.current);
     const observer = new ResizeObserver(() => root.current && plot.current.setSize({ width: root.current.clientWidth, height: 200 }));

@@ -89,7 +89,7 @@ function Traffic() {
       <${Stat} label="Requests per second" value=${short(last.requests / every)} /><${Stat} label="Errors per second" value=${short(last.errors / every)} />
       <${Stat} label="Received per second" value=${bytes(last.bytes_in / every)} /><${Stat} label="Sent per second" value=${bytes(last.bytes_out / every)} />
       <${Stat} label="Median latency" value=${last.requests ? duration(last.p50_seconds) : "–"} hint=${last.requests ? `99th percentile ${duration(last.p99_seconds)}` : ""} /></dl>
-    <div class="cards">${charts.map(([label, format, series]) => html`<div key=${label}><h3>${label}</h3><${Chart} label=${label} times=${times} series=${series} format=${format} /></div>`)}</div><//>`;
+    <div class="charts">${charts.map(([label, format, series]) => html`<div key=${label}><h3>${label}</h3><${Chart} label=${label} times=${times} series=${series} format=${format} /></div>`)}</div><//>`;
 }
 
 function Drive({ s }) {
