@@ -24,7 +24,7 @@ const ICONS = {
 
 /** A line icon that screen readers skip. */
 export function Icon({ name }) {
-  return html`<svg class=${classes("icon", name)} viewBox="0 0 24 24" aria-hidden="true"><path d=${ICONS[name] || ICONS.file} /></svg>`;
+  return html`<svg class=${classes("icon", `icon-${name}`)} viewBox="0 0 24 24" aria-hidden="true"><path d=${ICONS[name] || ICONS.file} /></svg>`;
 }
 
 export function Button({ kind = "", busy, icon, children, type = "button", disabled, ...rest }) {
