@@ -10,6 +10,7 @@ import (
 	"io/fs"
 	"net/http"
 	"path"
+	"slices"
 	"strings"
 )
 
@@ -60,6 +61,11 @@ func load() (map[string]*file, error) {
 	return files, err
 }
 
+// acceptsGzip reports whether a browser accepts gzip. All of them do.
+func acceptsGzip(accept string) bool {
+	return slices.ContainsFunc(strings.Split(accept, ","), func(s string) bool { return strings.TrimSpace(s) == "gzip" })
+}
+
 // page serves a file of the page.
 func (h *Handler) page(w http.ResponseWriter, r *http.Request, name string) {
 	header := w.Header()
@@ -82,7 +88,7 @@ func (h *Handler) page(w http.ResponseWriter, r *http.Request, name string) {
 	header.Set("Vary", "Accept-Encoding")
 	header.Set("Content-Type", f.kind)
 	content, etag := f.plain, f.etag
-	if strings.Contains(r.Header.Get("Accept-Encoding"), "gzip") {
+	if acceptsGzip(r.Header.Get("Accept-Encoding")) {
 		header.Set("Content-Encoding", "gzip")
 		content, etag = f.packed, strings.TrimSuffix(etag, `"`)+`-gzip"`
 	}

@@ -171,6 +171,22 @@ def start(binary, tmp_path):
         s.kill()
 
 
+@pytest.fixture(scope="session")
+def browser():
+    """Debian's Chromium, for the console."""
+    from console import launch
+
+    yield from launch()
+
+
+@pytest.fixture
+def console(start, browser):
+    """A function that opens the console of a new server: see console.py."""
+    from console import consoles
+
+    yield from consoles(start, browser)
+
+
 @pytest.fixture
 def s3(server):
     """A boto3 client for the shared server."""

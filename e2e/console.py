@@ -10,7 +10,6 @@ import pathlib
 import re
 import shutil
 
-import pytest
 from playwright.sync_api import expect, sync_playwright
 
 from conftest import HANG_SECONDS
@@ -24,8 +23,8 @@ DESKTOP = {"width": 1280, "height": 800}
 EXPECTED = re.compile(r"Failed to load resource: the server responded with a status of (400|401|403|404|409|429)")
 
 
-@pytest.fixture(scope="session")
-def browser():
+def launch():
+    """Starts the browser, and stops it at the end."""
     path = shutil.which("chromium")
     assert path, "chromium is missing: install it (Debian: apt-get install chromium)"
     with sync_playwright() as p:
@@ -109,9 +108,8 @@ class Console:
         self.context.close()
 
 
-@pytest.fixture
-def console(start, browser):
-    """Starts a server with a console, and returns a function that opens one: it signs in as root unless told otherwise."""
+def consoles(start, browser):
+    """Starts a server with a console, and yields a function that opens one: it signs in as root unless told otherwise."""
     opened = []
     server = start("--admin-address", "127.0.0.1:0")
 

@@ -10,7 +10,7 @@ import urllib.request
 import botocore.exceptions
 import pytest
 
-from console import PHONE, browser, check_accessibility, console, screenshot, settled  # noqa: F401
+from console import PHONE, check_accessibility, screenshot, settled
 from conftest import BINARY, HANG_SECONDS, error_of
 
 PAGES = [
@@ -117,7 +117,7 @@ def test_phone_menu_and_keyboard(console):
     c.click("Menu")
     c.page.get_by_role("link", name="Keys").click()
     c.page.get_by_role("heading", name="Keys", exact=True).wait_for()
-    c.click("Create key", exact=True)
+    c.page.locator(".page-head").get_by_role("button", name="Create key").click()
     c.page.keyboard.press("Escape")
     c.page.locator("dialog").wait_for(state="detached")
 

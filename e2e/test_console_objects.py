@@ -7,7 +7,6 @@ import zipfile
 
 import pytest
 
-from console import browser, console  # noqa: F401
 from conftest import pattern
 
 ODD = [

@@ -74,7 +74,9 @@ export async function s3(method, { bucket, key, query, headers: more, body, sign
   return response;
 }
 
+/** Returns the XML document in a text, or null. For other texts, the parser would make a page with inline styles. */
 function parse(body) {
+  if (!body.trimStart().startsWith("<")) return null;
   const document = new DOMParser().parseFromString(body, "application/xml");
   return document.getElementsByTagName("parsererror").length ? null : document;
 }
