@@ -6,10 +6,12 @@ import { bytes, date, duration } from "./format.js";
 
 const ROWS = 500; // rows that a page keeps
 
-/** Reads a response line by line while running, and keeps the last rows. The stream ends when the page is left. */
-function useStream(path, query, running) {
+/** Reads a response line by line while running, and keeps the last rows. The stream ends when the page is left. With again,
+ * the response begins with rows that were shown before a pause. */
+function useStream(path, query, running, again) {
   const [state, setState] = useState({ rows: [], dropped: 0, error: null });
   const waiting = useRef([]);
+  const shown = useRef("");
   useEffect(() => {
     if (!running) return undefined;
     const abort = new AbortController();
@@ -34,7 +36,9 @@ function useStream(path, query, running) {
         if (!abort.signal.aborted) setState((s) => ({ ...s, error }));
       }
     })();
-    setState((s) => ({ ...s, error: null }));
+    const what = JSON.stringify(query);
+    setState((s) => (again || what !== shown.current ? { rows: [], dropped: 0, error: null } : { ...s, error: null }));
+    shown.current = what;
     return () => {
       abort.abort();
       clearInterval(timer);
@@ -76,7 +80,7 @@ export function Log() {
   const [level, setLevel] = useState("");
   const [running, setRunning] = useState(true);
   const [current, setCurrent] = useState("");
-  const stream = useStream("log/stream", { level, lines: 200 }, running && may("ReadLog"));
+  const stream = useStream("log/stream", { level, lines: 200 }, running && may("ReadLog"), true);
   const end = useRef(null);
   useEffect(() => {
     if (may("GetLogLevel")) attempt(async () => setCurrent((await call("GET", "log")).level));
@@ -89,7 +93,7 @@ export function Log() {
   return html`<${Page} title="Log" actions=${html`<${Button} onClick=${() => setRunning(!running)}>${running ? "Pause" : "Go on"}<//>
       <${Button} onClick=${() => copyText(stream.rows.map(line).join("\n")).then(() => toast("Copied."))}>Copy<//><${Button} onClick=${stream.clear}>Clear<//>`}>
     <div class="row fields">${may("SetLogLevel") && current && html`<${Field} label="The server logs"><${Select} value=${current} onValue=${change} options=${[["off", "nothing"], ["errors", "warnings and errors"], ["summary", "also a summary of the requests"], ["requests", "also every request"]]} /><//>`}
-      ${may("ReadLog") && html`<${Field} label="Show"><${Select} value=${level} onValue=${(v) => { stream.clear(); setLevel(v); }} options=${LEVELS} /><//>`}</div>
+      ${may("ReadLog") && html`<${Field} label="Show"><${Select} value=${level} onValue=${setLevel} options=${LEVELS} /><//>`}</div>
     <${ErrorBox} error=${stream.error} />
     ${stream.dropped > 0 && html`<p class="hint">${stream.dropped} lines were left out, because there were too many.</p>`}
     ${may("ReadLog") && html`<div class="log" ref=${end} tabindex="0" role="log" aria-label="Log">${stream.rows.length ? stream.rows.map((r) => html`<p key=${r.n} class=${r.level}>${line(r)}</p>`) : html`<p class="muted">Waiting for lines…</p>`}</div>`}<//>`;
