@@ -4,7 +4,7 @@
 SHELL := bash
 .SHELLFLAGS := -euo pipefail -c
 .DEFAULT_GOAL := help
-.PHONY: help run build orcas-report test test-all check prose race bench fuzz report corpus compressed profile perf-growth perf-growth-10m e2e s3test s3test-list s3test-mutants policy-mutants dashboards alerts-test clean cc strace chromium prometheus vendor-console
+.PHONY: help run build orcas-report test test-all check prose race bench fuzz report corpus compressed profile perf-growth perf-growth-10m e2e s3test s3test-list s3test-mutants policy-mutants dashboards alerts-test clean cc strace chromium prometheus vendor-console console-pictures
 
 export CGO_ENABLED := 1
 
@@ -72,6 +72,11 @@ race: cc ## run every Go test under the race detector, with the smaller counts o
 
 bench: cc ## run every Go benchmark, with allocations (BENCHTIME=1s)
 	go test -run '^$$' -bench . -benchmem -benchtime $(BENCHTIME) -timeout 60m $(PACKAGES)
+
+console-pictures: build .venv/ready chromium ## make the pictures of the console in docs/images
+	rm -rf bin/pictures
+	PYTHONPATH=e2e .venv/bin/python e2e/console_pictures.py bin/pictures
+	rm -rf bin/pictures
 
 vendor-console: ## fetch the JavaScript libraries of the console, as console/web/vendor/vendor.json lists them
 	python3 console/vendor.py
