@@ -6,7 +6,6 @@ import (
 	"crypto/sha256"
 	"encoding/hex"
 	"errors"
-	"fmt"
 	"net"
 	"net/http"
 	"net/url"
@@ -66,11 +65,11 @@ func setPublicURL(s *Settings, v string) error {
 	return nil
 }
 
-// parseBaseURL parses the URL of a server.
+// parseBaseURL parses the URL of a server. Its error does not repeat the text, which may contain a password.
 func parseBaseURL(v string) (*url.URL, error) {
 	u, err := url.Parse(v)
 	if err != nil || u.Scheme != "http" && u.Scheme != "https" || u.Host == "" || u.User != nil || u.RawQuery != "" || u.Fragment != "" {
-		return nil, fmt.Errorf("%q is not a URL such as https://storage.example.com", v)
+		return nil, errors.New("expected a URL such as https://storage.example.com, without a user, a query and a fragment")
 	}
 	return u, nil
 }

@@ -6,7 +6,12 @@ import (
 	"encoding/json"
 	"io"
 	"net/http"
+	"net/http/httptest"
+	"net/http/httputil"
 	"net/url"
+	"os"
+	"path/filepath"
+	"regexp"
 	"strings"
 	"testing"
 
@@ -310,4 +315,74 @@ func TestConsoleAdmin(t *testing.T) {
 	_, text = p.send("GET", path, "")
 	require.Contains(t, text, `"decision": "implicitDeny"`)
 	require.Equal(t, 400, p.status("POST", path, "{}"))
+}
+
+// TestConsoleBehindProxy: a proxy that terminates TLS and adds a base path needs one setting.
+func TestConsoleBehindProxy(t *testing.T) {
+	s, direct := consoleOf(t, "ORCAS_CONSOLE_URL=https://console.example.com/orcas/console/")
+	inner, err := url.Parse(direct.base)
+	require.NoError(t, err)
+	proxy := &httputil.ReverseProxy{Rewrite: func(r *httputil.ProxyRequest) {
+		r.SetURL(inner)
+		r.Out.URL.Path = strings.TrimPrefix(r.In.URL.Path, "/orcas")
+		r.Out.URL.RawPath = ""
+		r.Out.Host = "console.example.com"
+	}}
+	outer := httptest.NewServer(proxy)
+	defer outer.Close()
+	p := &page{t: t, base: outer.URL + "/orcas", client: direct.client}
+	response, _ := p.send("GET", "/", "")
+	require.Equal(t, "console/", response.Header.Get("Location"))
+	require.Equal(t, 200, p.status("GET", "/console/", ""))
+	p.signIn(s.Credentials().AccessKey, s.Credentials().SecretKey)
+	origin := []string{"Origin", "https://console.example.com", "Sec-Fetch-Site", "same-origin"}
+	require.Equal(t, 200, p.status("PUT", "/-/s3/bucket", "", origin...))
+	require.Equal(t, 200, p.status("POST", "/-/admin/cache/flush", "", origin...))
+	require.Equal(t, 403, p.status("POST", "/-/admin/cache/flush", "", "Origin", "https://other.example.com"))
+	link, _, err := s.console.loginLink(t.Context(), s.Credentials().AccessKey, "")
+	require.NoError(t, err)
+	require.Regexp(t, `^https://console\.example\.com/orcas/console/#link=[\w-]{43}$`, link)
+}
+
+// TestConsoleSettings: wrong addresses are errors that name the variable.
+func TestConsoleSettings(t *testing.T) {
+	for _, wrong := range []string{
+		"ORCAS_CONSOLE=yes", "ORCAS_CONSOLE_URL=console.example.com", "ORCAS_CONSOLE_URL=https://user:secret@example.com", "ORCAS_CONSOLE_URL=https://example.com/?a=b",
+		"ORCAS_PUBLIC_URL=ftp://example.com", "ORCAS_PUBLIC_URL=https://example.com/base",
+	} {
+		_, err := ReadSettings([]string{wrong})
+		name, _, _ := strings.Cut(wrong, "=")
+		require.ErrorContains(t, err, name)
+		require.NotContains(t, err.Error(), "secret")
+	}
+	s, err := ReadSettings([]string{"ORCAS_PUBLIC_URL=https://s3.example.com/", "ORCAS_CONSOLE_URL=https://example.com"})
+	require.NoError(t, err)
+	require.Equal(t, "https://s3.example.com", s.PublicURL)
+	require.Equal(t, "https://example.com/", s.ConsoleURL.String())
+}
+
+// TestConsoleBanner: the banner has a link to sign in only if it is for a terminal. Sign-ins are in the audit log.
+func TestConsoleBanner(t *testing.T) {
+	for _, terminal := range []bool{true, false} {
+		config := testConfig(t)
+		config.Admin, config.Secrets = "127.0.0.1:0", terminal
+		config.Settings.AuditFile = filepath.Join(t.TempDir(), "audit.log")
+		var banner bytes.Buffer
+		config.Banner = &banner
+		s, stop := running(t, config)
+		require.Contains(t, banner.String(), "\n  console      "+s.AdminEndpoint()+"/console/\n")
+		found := regexp.MustCompile(`#link=([\w-]+)`).FindStringSubmatch(banner.String())
+		require.Equal(t, terminal, found != nil, banner.String())
+		p := &page{t: t, base: s.AdminEndpoint(), client: httpClient(t, s)}
+		if terminal {
+			require.Equal(t, 200, p.status("POST", session.Path, `{"link":"`+found[1]+`"}`, "Content-Type", "application/json"))
+		}
+		require.Equal(t, 403, p.status("POST", session.Path, `{"access_key":"nobody","secret_key":"hidden"}`, "Content-Type", "application/json"))
+		require.NoError(t, stop())
+		text, err := os.ReadFile(config.Settings.AuditFile)
+		require.NoError(t, err)
+		require.Equal(t, terminal, strings.Contains(string(text), s.Credentials().AccessKey))
+		require.Contains(t, string(text), `"SignIn"`)
+		require.NotContains(t, string(text), "hidden")
+	}
 }

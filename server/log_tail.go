@@ -88,7 +88,7 @@ func (t *logTail) read(least slog.Level, n int) (last []admin.LogLine, next <-ch
 type tailed struct {
 	slog.Handler
 	tail   *logTail
-	fields []slog.Attr // of WithAttrs
+	fields []slog.Attr // of WithAttrs, with their prefixes
 	prefix string      // of WithGroup
 }
 
@@ -99,14 +99,13 @@ func (h tailed) Handle(ctx context.Context, r slog.Record) error {
 		level = slog.LevelInfo
 	}
 	l := admin.LogLine{Time: r.Time.UTC(), Level: level.String(), Message: cut(r.Message), Attributes: map[string]any{}}
-	add := func(a slog.Attr) bool {
+	for _, a := range h.fields {
+		l.Attributes[a.Key] = attribute(a.Value)
+	}
+	r.Attrs(func(a slog.Attr) bool {
 		l.Attributes[h.prefix+a.Key] = attribute(a.Value)
 		return true
-	}
-	for _, a := range h.fields {
-		add(a)
-	}
-	r.Attrs(add)
+	})
 	h.tail.add(l, level)
 	return h.Handler.Handle(ctx, r)
 }
@@ -131,7 +130,11 @@ func cut(s string) string {
 
 // WithAttrs implements slog.Handler.
 func (h tailed) WithAttrs(attrs []slog.Attr) slog.Handler {
-	return tailed{h.Handler.WithAttrs(attrs), h.tail, append(slices.Clip(h.fields), attrs...), h.prefix}
+	fields := slices.Clip(h.fields)
+	for _, a := range attrs {
+		fields = append(fields, slog.Attr{Key: h.prefix + a.Key, Value: a.Value})
+	}
+	return tailed{h.Handler.WithAttrs(attrs), h.tail, fields, h.prefix}
 }
 
 // WithGroup implements slog.Handler.
