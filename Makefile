@@ -4,7 +4,7 @@
 SHELL := bash
 .SHELLFLAGS := -euo pipefail -c
 .DEFAULT_GOAL := help
-.PHONY: help run build orcas-report test test-all check prose race bench fuzz report corpus compressed profile perf-growth perf-growth-10m e2e s3test s3test-list s3test-mutants policy-mutants dashboards alerts-test clean cc strace chromium prometheus vendor-console console-pictures
+.PHONY: help run build orcas-report test test-all check prose race bench fuzz report corpus compressed profile perf-growth perf-growth-10m e2e s3test s3test-list s3test-mutants policy-mutants dashboards alerts-test clean cc strace chromium prometheus vendor-console console-pictures console-long
 
 export CGO_ENABLED := 1
 
@@ -72,6 +72,9 @@ race: cc ## run every Go test under the race detector, with the smaller counts o
 
 bench: cc ## run every Go benchmark, with allocations (BENCHTIME=1s)
 	go test -run '^$$' -bench . -benchmem -benchtime $(BENCHTIME) -timeout 60m $(PACKAGES)
+
+console-long: build .venv/ready chromium ## test the console with an upload of 5 GiB and a bucket of a million keys (10 minutes)
+	ORCAS_CONSOLE_LONG=1 .venv/bin/python -m pytest -q -s e2e/test_console_long.py
 
 console-pictures: build .venv/ready chromium ## make the pictures of the console in docs/images
 	rm -rf bin/pictures

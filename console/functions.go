@@ -18,6 +18,7 @@ import (
 
 	"orcas/gate"
 	"orcas/gate/session"
+	"orcas/internal/s3client"
 	"orcas/s3/sigv4"
 )
 
@@ -106,25 +107,11 @@ func (h *Handler) presign(r *http.Request, id *gate.Identity, in *presignRequest
 	if err != nil {
 		return nil, err
 	}
-	link.URL.Path, link.URL.RawPath = path, escape(path)
+	link.URL.Path, link.URL.RawPath = path, s3client.Escape(path)
 	link.URL.RawQuery = strings.ReplaceAll(q.Encode(), "+", "%20")
 	s := &sigv4.Signer{AccessKey: id.AccessKey, SecretKey: c.SecretKey, Region: h.o.Region, SecurityToken: id.SecurityToken}
 	now, valid := h.o.Now(), time.Duration(in.Seconds)*time.Second
 	return &presigned{s.Presign(link, valid, now), now.Add(valid).UTC()}, nil
-}
-
-// escape percent-encodes every byte of a path that signatures encode.
-func escape(path string) string {
-	const plain = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-_.~/"
-	var b strings.Builder
-	for i := range len(path) {
-		if strings.IndexByte(plain, path[i]) >= 0 {
-			b.WriteByte(path[i])
-		} else {
-			fmt.Fprintf(&b, "%%%02X", path[i])
-		}
-	}
-	return b.String()
 }
 
 // testKeyRequest asks for a test of an access key.
@@ -172,7 +159,7 @@ func (h *Handler) testKey(r *http.Request, _ *gate.Identity, in *testKeyRequest)
 		if err != nil {
 			return nil, err
 		}
-		q.URL.Path, q.URL.RawPath = path, escape(path)
+		q.URL.Path, q.URL.RawPath = path, s3client.Escape(path)
 		sum := sha256.Sum256(body)
 		signer.Sign(q, hex.EncodeToString(sum[:]), h.o.Now())
 		response, err := client.Do(q)

@@ -10,7 +10,7 @@ import urllib.request
 import botocore.exceptions
 import pytest
 
-from console import PHONE, check_accessibility, screenshot, settled
+from console import PHONE, Console, check_accessibility, screenshot, settled
 from conftest import BINARY, HANG_SECONDS, error_of
 
 PAGES = [
@@ -110,6 +110,23 @@ def test_all_pages(console, browser, size, scheme):
         assert width <= size["width"], f"{path} is {width} pixels wide"
         screenshot(c, f"{path.replace('/', '-') or 'overview'}-{name}")
         check_accessibility(c, browser)
+
+
+def test_tls(start, browser):
+    """Over HTTPS, the cookie is bound to the host."""
+    server = start("--tls-self-signed", "--admin-tls-self-signed", "--admin-address", "127.0.0.1:0")
+    c = Console(browser, server).sign_in()
+    try:
+        c.go("first")
+        c.click("Create bucket")
+        c.click("Create key")
+        c.click("Test it")
+        c.says("Delete: OK")
+        cookie = c.context.cookies()[0]
+        assert cookie["name"].startswith("__Host-") and cookie["secure"] and cookie["httpOnly"]
+        c.check()
+    finally:
+        c.close()
 
 
 def test_phone_menu_and_keyboard(console):

@@ -3,10 +3,12 @@ package server
 import (
 	"net"
 	"runtime"
+	"slices"
 	"time"
 
 	"orcas/admin"
 	"orcas/gate"
+	"orcas/gate/session"
 	"orcas/iam"
 	"orcas/internal/build"
 	"orcas/metrics"
@@ -34,7 +36,7 @@ func newCounts() (c counts, err error) {
 		return c, err
 	}
 	c.s3 = metrics.NewRequests(s3.Routes())
-	c.iam, c.admin = metrics.NewCounts("iam", iam.Routes()), metrics.NewCounts("admin", admin.Routes())
+	c.iam, c.admin = metrics.NewCounts("iam", iam.Routes()), metrics.NewCounts("admin", slices.Concat(admin.Routes(), session.Routes()))
 	c.writes, c.started = &metrics.Writes{}, time.Now()
 	return c, c.registry.Add(c.s3, c.iam, c.admin, c.writes)
 }

@@ -114,7 +114,7 @@ const (
 	bodyTimeout       = time.Minute
 	maxHeaderBytes    = 28 << 10
 	maxConnections    = 10_000
-	adminConnections  = 64
+	adminConnections  = 256 // a browser with the console has up to six
 	maxInFlight       = 4096
 	spareFiles        = 512 // file descriptors for everything except connections
 	stopTimeout       = 30 * time.Second

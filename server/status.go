@@ -13,6 +13,7 @@ import (
 
 	"orcas/admin"
 	"orcas/core"
+	"orcas/gate/session"
 	"orcas/iam"
 	"orcas/internal/bytesize"
 	"orcas/s3"
@@ -23,7 +24,7 @@ import (
 // tools returns what the admin API needs to show and change what the server does.
 func (s *Server) tools() admin.Tools {
 	var names []string
-	for _, r := range slices.Concat(s3.Routes(), iam.Routes(), admin.Routes()) {
+	for _, r := range slices.Concat(s3.Routes(), iam.Routes(), admin.Routes(), session.Routes()) {
 		names = append(names, r.Name)
 	}
 	return admin.Tools{
