@@ -84,7 +84,7 @@ import (
 	"orcas/gate"
 	"orcas/gate/session"
 	"orcas/internal/mutant"
-	"orcas/s3/sigv4"
+	"orcas/internal/sigv4"
 )
 
 // maxBody is the maximum size of a request body, in bytes.

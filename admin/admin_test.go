@@ -19,7 +19,7 @@ import (
 	"orcas/auth/identity"
 	"orcas/core"
 	"orcas/gate"
-	"orcas/s3/sigv4"
+	"orcas/internal/sigv4"
 )
 
 const (

@@ -19,7 +19,7 @@ import (
 	"orcas/gate"
 	"orcas/gate/session"
 	"orcas/internal/s3client"
-	"orcas/s3/sigv4"
+	"orcas/internal/sigv4"
 )
 
 // maxBody is the maximum size of a JSON document from the page, in bytes.

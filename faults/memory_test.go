@@ -24,7 +24,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"orcas/faults/result"
-	"orcas/s3/sigv4"
+	"orcas/internal/sigv4"
 	"orcas/scrub"
 )
 

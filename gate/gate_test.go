@@ -15,8 +15,8 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"orcas/auth"
+	"orcas/internal/sigv4"
 	"orcas/s3/sigv2"
-	"orcas/s3/sigv4"
 )
 
 func TestFind(t *testing.T) {

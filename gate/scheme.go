@@ -7,8 +7,8 @@ import (
 
 	"orcas/auth"
 	"orcas/internal/mutant"
+	"orcas/internal/sigv4"
 	"orcas/s3/sigv2"
-	"orcas/s3/sigv4"
 )
 
 // A Scheme is a way to authenticate requests.

@@ -12,7 +12,7 @@ import (
 
 	"golang.org/x/time/rate"
 
-	"orcas/s3/sigv4"
+	"orcas/internal/sigv4"
 )
 
 // Throttle slows down clients that guess secrets. Of the requests of one client address with one access key, a number

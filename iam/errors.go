@@ -10,7 +10,7 @@ import (
 	"orcas/auth/identity"
 	"orcas/core"
 	"orcas/gate"
-	"orcas/s3/sigv4"
+	"orcas/internal/sigv4"
 )
 
 // apiError is an error in the form that clients see. Values are shared: saying and because return copies.

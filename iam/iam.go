@@ -17,7 +17,7 @@ import (
 	"orcas/auth/identity"
 	"orcas/gate"
 	"orcas/gate/limit"
-	"orcas/s3/sigv4"
+	"orcas/internal/sigv4"
 )
 
 // Limits.

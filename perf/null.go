@@ -12,7 +12,7 @@ import (
 	"sync"
 
 	"orcas/internal/checksum"
-	"orcas/s3/sigv4"
+	"orcas/internal/sigv4"
 )
 
 // NullServer shows the upper limit for an HTTP front end like ours on a machine. It verifies SigV4, reads the body,

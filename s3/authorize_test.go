@@ -23,8 +23,8 @@ import (
 	"orcas/core/ids"
 	"orcas/gate"
 	"orcas/internal/live"
+	"orcas/internal/sigv4"
 	"orcas/s3"
-	"orcas/s3/sigv4"
 )
 
 // authCall is a call of an authorizer.

@@ -17,8 +17,8 @@ import (
 	"orcas/content"
 	"orcas/core/mem"
 	"orcas/gate"
+	"orcas/internal/sigv4"
 	"orcas/s3"
-	"orcas/s3/sigv4"
 	"orcas/storetest"
 )
 

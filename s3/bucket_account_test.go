@@ -9,8 +9,8 @@ import (
 
 	"orcas/core"
 	"orcas/gate"
+	"orcas/internal/sigv4"
 	"orcas/s3"
-	"orcas/s3/sigv4"
 )
 
 // TestBucketOfAnEndedAccount: an account ends after a request to create a bucket was authorized, and before the bucket is

@@ -10,8 +10,8 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"orcas/core"
+	"orcas/internal/sigv4"
 	"orcas/s3"
-	"orcas/s3/sigv4"
 )
 
 // everyone returns a statement of a policy of the bucket "bucket" about everyone. more is inserted before its end.

@@ -9,7 +9,7 @@ import (
 
 	"orcas/core"
 	"orcas/internal/checksum"
-	"orcas/s3/sigv4"
+	"orcas/internal/sigv4"
 	"orcas/s3/xmldoc"
 )
 

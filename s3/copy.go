@@ -8,10 +8,10 @@ import (
 	"orcas/auth"
 	"orcas/core"
 	"orcas/internal/checksum"
+	"orcas/internal/sigv4"
 	"orcas/s3/apierr"
 	"orcas/s3/bucketaccess"
 	"orcas/s3/conditions"
-	"orcas/s3/sigv4"
 	"orcas/s3/xmldoc"
 	"orcas/vfs"
 )

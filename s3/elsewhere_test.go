@@ -20,9 +20,9 @@ import (
 	"orcas/auth/access"
 	"orcas/auth/policy"
 	"orcas/gate"
+	"orcas/internal/sigv4"
 	"orcas/s3"
 	"orcas/s3/sigv2"
-	"orcas/s3/sigv4"
 )
 
 // This file has tests for attacks that let people into other servers. docs/s3.md lists them, with further tests.

@@ -11,8 +11,8 @@ import (
 
 	"orcas/core"
 	"orcas/gate"
+	"orcas/internal/sigv4"
 	"orcas/s3/apierr"
-	"orcas/s3/sigv4"
 )
 
 // The errors of this package.

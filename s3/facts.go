@@ -12,8 +12,8 @@ import (
 	"orcas/core"
 	"orcas/gate"
 	"orcas/internal/mutant"
+	"orcas/internal/sigv4"
 	"orcas/s3/bucketaccess"
-	"orcas/s3/sigv4"
 	"orcas/s3/tagging"
 	"orcas/s3/xmldoc"
 )

@@ -15,8 +15,8 @@ import (
 
 	"orcas/gate"
 	"orcas/internal/live"
+	"orcas/internal/sigv4"
 	"orcas/s3"
-	"orcas/s3/sigv4"
 )
 
 func TestAnonymousAndForgedRequestsAreDenied(t *testing.T) {

@@ -33,8 +33,8 @@ import (
 	"orcas/core/ids"
 	"orcas/core/mem"
 	"orcas/gate"
+	"orcas/internal/sigv4"
 	"orcas/s3"
-	"orcas/s3/sigv4"
 	"orcas/storetest"
 	"orcas/vfs"
 )

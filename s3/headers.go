@@ -9,9 +9,9 @@ import (
 
 	"orcas/core"
 	"orcas/internal/checksum"
+	"orcas/internal/sigv4"
 	"orcas/s3/apierr"
 	"orcas/s3/sigv2"
-	"orcas/s3/sigv4"
 )
 
 // maxHeaderBytes is the maximum total size of the header names and values of a request, as in S3. It does not include

@@ -8,8 +8,8 @@ import (
 	"orcas/content"
 	"orcas/core"
 	"orcas/internal/checksum"
+	"orcas/internal/sigv4"
 	"orcas/s3/bucketaccess"
-	"orcas/s3/sigv4"
 )
 
 // known returns the content that the request announces if the bucket has it and every claim about it is true. Otherwise

@@ -14,8 +14,8 @@ import (
 	"orcas/content"
 	"orcas/core"
 	"orcas/internal/checksum"
+	"orcas/internal/sigv4"
 	"orcas/s3"
-	"orcas/s3/sigv4"
 	"orcas/vfs"
 )
 

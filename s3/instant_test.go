@@ -16,8 +16,8 @@ import (
 
 	"orcas/core"
 	"orcas/core/mem"
+	"orcas/internal/sigv4"
 	"orcas/s3"
-	"orcas/s3/sigv4"
 	"orcas/vfs"
 )
 

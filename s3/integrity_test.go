@@ -11,7 +11,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"orcas/internal/checksum"
-	"orcas/s3/sigv4"
+	"orcas/internal/sigv4"
 )
 
 // TestPayloadModes sends content in every payload mode, over HTTP, HTTPS and HTTP/2.

@@ -17,9 +17,9 @@ import (
 	"orcas/auth/identity"
 	"orcas/auth/policy"
 	"orcas/gate"
+	"orcas/internal/sigv4"
 	"orcas/s3"
 	"orcas/s3/sigv2"
-	"orcas/s3/sigv4"
 )
 
 // need is a right that a request needs: an action, and a resource without "arn:aws:s3:::".

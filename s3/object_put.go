@@ -7,7 +7,7 @@ import (
 	"orcas/core"
 	"orcas/internal/checksum"
 	"orcas/internal/mutant"
-	"orcas/s3/sigv4"
+	"orcas/internal/sigv4"
 	"orcas/vfs"
 )
 

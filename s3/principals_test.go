@@ -9,9 +9,9 @@ import (
 
 	"orcas/auth/identity"
 	"orcas/core"
+	"orcas/internal/sigv4"
 	"orcas/s3"
 	"orcas/s3/bucketaccess"
-	"orcas/s3/sigv4"
 )
 
 // named is a world with identities that bucket policies can name.

@@ -9,7 +9,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"orcas/s3/sigv4"
+	"orcas/internal/sigv4"
 )
 
 // limit sets the quota of a bucket; 0 means no limit.

@@ -10,9 +10,9 @@ import (
 
 	"orcas/auth"
 	"orcas/core"
+	"orcas/internal/sigv4"
 	"orcas/s3/apierr"
 	"orcas/s3/conditions"
-	"orcas/s3/sigv4"
 	"orcas/s3/xmldoc"
 	"orcas/vfs"
 )

@@ -15,8 +15,8 @@ import (
 	"orcas/core"
 	"orcas/gate"
 	"orcas/gate/limit"
+	"orcas/internal/sigv4"
 	"orcas/s3/apierr"
-	"orcas/s3/sigv4"
 	"orcas/s3/xmldoc"
 )
 

@@ -17,9 +17,9 @@ import (
 	"orcas/auth/identity"
 	"orcas/auth/policy"
 	"orcas/core"
+	"orcas/internal/sigv4"
 	"orcas/s3"
 	"orcas/s3/bucketaccess"
-	"orcas/s3/sigv4"
 )
 
 // announcing is an Authorizer that announces the first decision that allows an action.

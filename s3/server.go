@@ -42,11 +42,11 @@ import (
 	"orcas/gate"
 	"orcas/gate/limit"
 	"orcas/internal/live"
+	"orcas/internal/sigv4"
 	"orcas/lifecycle"
 	"orcas/s3/bucketaccess"
 	"orcas/s3/cors"
 	"orcas/s3/sigv2"
-	"orcas/s3/sigv4"
 	"orcas/s3/xmldoc"
 	"orcas/vfs"
 )

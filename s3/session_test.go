@@ -16,9 +16,9 @@ import (
 	"orcas/auth/access"
 	"orcas/auth/identity"
 	"orcas/gate"
+	"orcas/internal/sigv4"
 	"orcas/s3"
 	"orcas/s3/sigv2"
-	"orcas/s3/sigv4"
 	"orcas/storetest"
 )
 

@@ -16,8 +16,8 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"orcas/core"
+	"orcas/internal/sigv4"
 	"orcas/s3"
-	"orcas/s3/sigv4"
 	"orcas/vfs"
 )
 

@@ -21,9 +21,9 @@ import (
 
 	"orcas/admin"
 	"orcas/core"
+	"orcas/internal/sigv4"
 	"orcas/reclaim"
 	"orcas/s3/bucketaccess"
-	"orcas/s3/sigv4"
 	"orcas/vfs"
 )
 

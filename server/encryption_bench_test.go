@@ -13,7 +13,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"orcas/s3/sigv4"
+	"orcas/internal/sigv4"
 )
 
 // BenchmarkEncryption puts and gets 10 MiB over HTTP, alternating between a bucket that encrypts and one that does not.

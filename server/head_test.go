@@ -14,7 +14,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"orcas/s3/sigv4"
+	"orcas/internal/sigv4"
 )
 
 // lockedBuffer is a log that a test can read while the server writes to it.

@@ -17,9 +17,9 @@ import (
 	"orcas/gate"
 	"orcas/gate/limit"
 	"orcas/iam"
+	"orcas/internal/sigv4"
 	"orcas/s3"
 	"orcas/s3/heads"
-	"orcas/s3/sigv4"
 )
 
 // The number of wrong signatures that an address may send at once for an access key, and the interval in which it may

@@ -19,7 +19,7 @@ import (
 
 	"orcas/auth/identity"
 	"orcas/gate"
-	"orcas/s3/sigv4"
+	"orcas/internal/sigv4"
 )
 
 // limitedConfig returns the configuration of a server whose clock stands still.

@@ -20,7 +20,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"orcas/s3/sigv4"
+	"orcas/internal/sigv4"
 )
 
 // limitedServer runs a server with the given number of slots for connections.

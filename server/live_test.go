@@ -18,7 +18,7 @@ import (
 
 	"orcas/admin"
 	"orcas/core"
-	"orcas/s3/sigv4"
+	"orcas/internal/sigv4"
 	"orcas/survey"
 )
 

@@ -16,7 +16,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"orcas/core/frame"
-	"orcas/s3/sigv4"
+	"orcas/internal/sigv4"
 )
 
 // TestPlanMemory: what is in use at the same time fits into the soft limit, and that leaves some for the kernel. With

@@ -17,7 +17,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"orcas/auth/identity"
-	"orcas/s3/sigv4"
+	"orcas/internal/sigv4"
 )
 
 // TestSessions uses temporary credentials with a running server, with signing keys in its cache, and after a restart, a

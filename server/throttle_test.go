@@ -9,7 +9,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"orcas/s3/sigv4"
+	"orcas/internal/sigv4"
 )
 
 // TestWrongSignaturesAreSlowedDown counts the wrong signatures that each listener compares, over one connection and over

@@ -24,7 +24,7 @@ import (
 	"orcas/core/ids"
 	"orcas/faults"
 	"orcas/internal/s3client"
-	"orcas/s3/sigv4"
+	"orcas/internal/sigv4"
 	"orcas/server"
 )
 

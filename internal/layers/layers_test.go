@@ -78,14 +78,14 @@ var layers = map[string]int{
 
 	"s3/cors":         6,
 	"s3/lifecycledoc": 6,
-	"gate":            2, // uses auth and s3/sigv4; knows nothing about buckets and the store
+	"gate":            2, // uses auth and internal/sigv4; knows nothing about buckets and the store
 	"gate/limit":      2, // counts requests and bytes of principals
 	"gate/session":    3, // the sessions of browsers
 	"s3/bucketaccess": 2,
 	"s3/conditions":   2,
 	"s3/tagging":      2,
 	"s3/postform":     1,
-	"s3/sigv2":        1, // returns the types of s3/sigv4
+	"s3/sigv2":        1, // returns the types of internal/sigv4
 	"s3/xmldoc":       1,
 	"auth/access":     1, // joins callers and buckets with their policies
 
@@ -93,11 +93,10 @@ var layers = map[string]int{
 	"auth":         0, // decides who may do what; imports nothing of this project
 	"auth/policy":  0, // decides about the nouns of auth
 	"s3/apierr":    0,
-	"s3/sigv4":     0,
 	"s3/heads":     0,
 	"internal/...": 0,
 
-	"internal/s3client": 1, // signs with s3/sigv4
+	"internal/s3client": 1, // signs with internal/sigv4
 }
 
 // drivers implement the contracts of core. Commands, package server and tests choose which of them runs.
@@ -110,7 +109,7 @@ var testPackages = []string{"core/coretest", "s3/s3test", "storetest"}
 // and parts of the protocol that the HTTP APIs share.
 const httpLayer = 6
 
-var speakHTTP = []string{"gate", "gate/session", "sdk", "s3/sigv2", "s3/sigv4", "s3/heads", "s3/xmldoc", "s3/conditions", "s3/tagging", "internal/s3client"}
+var speakHTTP = []string{"gate", "gate/session", "sdk", "s3/sigv2", "internal/sigv4", "s3/heads", "s3/xmldoc", "s3/conditions", "s3/tagging", "internal/s3client"}
 
 // wholeServer are the packages that tests of package s3 may import although they are above it: one test starts a server
 // and load-tests it.
@@ -245,7 +244,7 @@ func TestCheck(t *testing.T) {
 		"XML below":             {file{"core/sqlite", false, []string{"encoding/xml"}}, "HTTP"},
 		"AWS below":             {file{"batch", false, []string{"github.com/aws/aws-sdk-go-v2/aws"}}, "HTTP"},
 		"HTTP in s3":            {file{"s3", false, []string{"net/http"}}, ""},
-		"HTTP in sigv4":         {file{"s3/sigv4", false, []string{"net/http"}}, ""},
+		"HTTP in sigv4":         {file{"internal/sigv4", false, []string{"net/http"}}, ""},
 		"server in sdk":         {file{"sdk", false, []string{"orcas/core/frame"}}, "SDK"},
 	}
 	for name, c := range cases {

@@ -12,7 +12,7 @@ import (
 	"strings"
 	"time"
 
-	"orcas/s3/sigv4"
+	"orcas/internal/sigv4"
 )
 
 // Client sends requests with net/http. It may be used concurrently.

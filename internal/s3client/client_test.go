@@ -13,7 +13,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"orcas/s3/sigv4"
+	"orcas/internal/sigv4"
 )
 
 var keys = Keys{Access: "access", Secret: "secret-key"}

@@ -7,7 +7,7 @@ import (
 	"time"
 
 	"orcas/internal/checksum"
-	"orcas/s3/sigv4"
+	"orcas/internal/sigv4"
 )
 
 // signing signs requests, and reuses its memory. It is not safe for concurrent use.

@@ -9,7 +9,7 @@ import (
 	"os"
 	"strings"
 
-	"orcas/s3/sigv4"
+	"orcas/internal/sigv4"
 )
 
 // Signing is how a body is sent and signed. Requests without a body are signed in the same way in all modes.

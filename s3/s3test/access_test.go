@@ -9,7 +9,7 @@ import (
 	"strings"
 	"time"
 
-	"orcas/s3/sigv4"
+	"orcas/internal/sigv4"
 )
 
 // presign returns a presigned request that expires after life and was signed age ago.

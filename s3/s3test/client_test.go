@@ -16,7 +16,7 @@ import (
 	"testing"
 	"time"
 
-	"orcas/s3/sigv4"
+	"orcas/internal/sigv4"
 )
 
 // T is a running case.

@@ -9,7 +9,7 @@ import (
 	"strings"
 	"time"
 
-	"orcas/s3/sigv4"
+	"orcas/internal/sigv4"
 )
 
 // tells returns the rule that an error has additional elements, each given as "Name: value".

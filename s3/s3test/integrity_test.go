@@ -6,7 +6,7 @@ import (
 	"fmt"
 	"strings"
 
-	"orcas/s3/sigv4"
+	"orcas/internal/sigv4"
 )
 
 // sumRules returns the rules for one checksum algorithm.

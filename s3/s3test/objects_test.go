@@ -9,7 +9,7 @@ import (
 	"strings"
 	"time"
 
-	"orcas/s3/sigv4"
+	"orcas/internal/sigv4"
 )
 
 // random returns n pseudorandom bytes that depend only on the seed.

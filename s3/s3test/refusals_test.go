@@ -5,7 +5,7 @@ import (
 	"net/http"
 	"strings"
 
-	"orcas/s3/sigv4"
+	"orcas/internal/sigv4"
 )
 
 var limits = area{"limits", []rule{

@@ -19,7 +19,7 @@ import (
 	"time"
 
 	"orcas/internal/environ"
-	"orcas/s3/sigv4"
+	"orcas/internal/sigv4"
 )
 
 // target is the server under test.

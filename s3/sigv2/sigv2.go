@@ -32,7 +32,7 @@ import (
 	"strings"
 	"time"
 
-	"orcas/s3/sigv4"
+	"orcas/internal/sigv4"
 )
 
 // Algorithm is the value of sigv4.Auth.Algorithm for requests with this signature, and the scheme of the Authorization

@@ -23,7 +23,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"orcas/internal/checksum"
-	"orcas/s3/sigv4"
+	"orcas/internal/sigv4"
 )
 
 const (
