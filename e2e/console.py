@@ -70,9 +70,9 @@ class Console:
         return self
 
     def go(self, path):
-        """Opens a page of the console."""
+        """Opens a page of the console, and waits until it is the one that is shown."""
         self.page.goto(f"{self.base}/console/#/{path}")
-        self.page.locator("main h1").wait_for()
+        self.page.locator(f"main[data-page={json.dumps(path)}] h1, main.sign-in").wait_for()
         return self.page
 
     def button(self, name, **more):
@@ -96,6 +96,17 @@ class Console:
     def says(self, text):
         """Waits until the page shows a text."""
         self.page.get_by_text(text).first.wait_for()
+
+    def told(self, text):
+        """Waits for a message, and dismisses it, so that it is not taken for the next one."""
+        message = self.page.locator(".toast").filter(has_text=text)
+        message.wait_for()
+        message.get_by_role("button", name="Dismiss").evaluate_all("buttons => buttons.forEach((b) => b.click())")  # unless it has just gone by itself
+        message.wait_for(state="detached")
+
+    def answered(self, method, part):
+        """Waits, at the end of a with block, for the response to a request with this part in its URL."""
+        return self.page.expect_response(lambda r: r.request.method == method and part in r.url)
 
     def check(self):
         """Fails if the page did anything that it must not do."""
@@ -138,19 +149,25 @@ def check_accessibility(console, browser):
         page.goto(console.page.url)
         page.locator("h1").first.wait_for()
         settled(page)
-        page.add_script_tag(path=str(INSTALLED / "node_modules" / "axe-core" / "axe.min.js"))
-        found = page.evaluate("axe.run()")["violations"]
+        run_axe(page, page.url)
     finally:
         context.close()
+
+
+def run_axe(page, what):
+    """Fails if axe-core finds a serious violation on a page whose context bypasses the policy."""
+    if page.evaluate("typeof axe") == "undefined":
+        page.add_script_tag(path=str(INSTALLED / "node_modules" / "axe-core" / "axe.min.js"))
+    found = page.evaluate("axe.run()")["violations"]
     serious = [(v["id"], v["help"], [n["html"][:200] for n in v["nodes"]][:3]) for v in found if v["impact"] in ("serious", "critical")]
-    assert not serious, f"{console.page.url}: {json.dumps(serious, indent=1)}"
+    assert not serious, f"{what}: {json.dumps(serious, indent=1)}"
 
 
-def screenshot(console, name):
-    """Takes a picture of the present page if ORCAS_SCREENSHOTS is set."""
+def screenshot(console, name, full_page=True):
+    """Takes a picture of the present page if ORCAS_SCREENSHOTS is set. With full_page, it is as high as the page."""
     directory = os.environ.get("ORCAS_SCREENSHOTS")
     if directory:
         pathlib.Path(directory).mkdir(parents=True, exist_ok=True)
         before = len(console.problems)
-        console.page.screenshot(path=str(pathlib.Path(directory) / f"{name}.png"))
+        console.page.screenshot(path=str(pathlib.Path(directory) / f"{name}.png"), full_page=full_page)
         del console.problems[before:]  # Playwright adds a style to the page, which its policy refuses

@@ -8,7 +8,7 @@ import shutil
 import pytest
 from playwright.sync_api import Error
 
-from console import PATIENCE
+from console import PATIENCE, settled
 
 MARKUP = "<img src=x onerror=window.hacked=1>\"'><script>window.hacked=1</script>"
 
@@ -139,7 +139,7 @@ def test_markup_in_names(console):
     c.page.keyboard.press("Escape")
     for path in ("lifecycle", "policy", "tags"):
         c.go(f"buckets/markup/{path}")
-        c.page.locator(".spinner").first.wait_for(state="detached")
+        settled(c.page)
     c.go("simulator")
     c.page.get_by_label("Name").fill(MARKUP)
     c.page.get_by_label("Action").fill(MARKUP)
@@ -151,6 +151,7 @@ def test_markup_in_names(console):
         s3.get_object(Bucket="markup", Key=MARKUP + "missing")
     c.page.get_by_role("cell").get_by_text("missing").first.wait_for()
     c.page.goto(f"{c.base}/console/#/{MARKUP}")
+    c.says("Page not found")
     c.go("keys")
     assert c.page.evaluate("window.hacked") is None
     assert c.page.locator("script").count() == 2  # those of index.html

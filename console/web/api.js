@@ -20,7 +20,7 @@ function setSession(document) {
 }
 
 /** An error response of the admin API. status is 0 if the server was not reached. */
-export class ApiError extends Error {
+class ApiError extends Error {
   constructor(status, message, retryAfter = 0) {
     super(message);
     this.status = status;
@@ -93,9 +93,11 @@ export async function call(method, path, options) {
   return response.json();
 }
 
-/** Yields the documents of a response that has one per line. */
-export async function* lines(path, options) {
+/** Yields the documents of a response that has one per line. Calls begun, if there is one, when the response has begun: from then
+ * on, nothing is missed. */
+export async function* lines(path, { begun, ...options } = {}) {
   const response = await request("GET", path, options);
+  begun?.();
   const reader = response.body.pipeThrough(new TextDecoderStream()).getReader();
   let rest = "";
   for (;;) {

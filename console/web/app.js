@@ -2,7 +2,7 @@
 
 import { html, render, useEffect, useRef, useState, Button, ErrorBox, Icon, IconButton, Link, Messages, Page, Spinner, attempt, classes } from "./ui.js";
 import { may, onSession, resume, session, signOut } from "./api.js";
-import { SignIn, takeLink } from "./signin.js";
+import { SignIn, hasLink, takeLink } from "./signin.js";
 import { Overview } from "./overview.js";
 import { First } from "./first.js";
 import { Buckets } from "./buckets.js";
@@ -40,11 +40,11 @@ const PAGES = [
 
 const visible = (p) => !p.needs || p.needs.some(may);
 
-/** Returns the parts of the address: the page, and its parameters. */
+/** Returns the parts of the address: the page, its parameters, and both as they are written there. */
 export function route() {
   const [path] = window.location.hash.replace(/^#\/?/, "").split("?");
   const [at, ...params] = path.split("/");
-  return { at, params: params.map((p) => decodeURIComponent(p)) };
+  return { at, params: params.map((p) => decodeURIComponent(p)), path };
 }
 
 function Navigation({ at, open, close }) {
@@ -70,9 +70,9 @@ function Who() {
   };
   return html`<div class="who">
     <p><strong>${session.principal.name || session.access_key}</strong><br /><span class="hint">${session.principal.kind} · ${session.access_key}</span></p>
-    <${Button} onClick=${() => attempt(() => signOut(false))}>Sign out<//>
+    <div class="row"><${Button} onClick=${() => attempt(() => signOut(false))}>Sign out<//>
+      <${IconButton} icon="sun" label=${`${dark ? "Light" : "Dark"} mode`} onClick=${change} /></div>
     <${Button} kind="quiet" onClick=${() => attempt(() => signOut(true), "All sessions of this key have ended.")}>Sign out everywhere<//>
-    <${Button} kind="quiet" icon="sun" onClick=${change}>${dark ? "Light" : "Dark"} mode<//>
   </div>`;
 }
 
@@ -99,7 +99,7 @@ function Frame() {
       <a class="brand" href="#/"><img src="icon.svg" alt="" />ORCAS</a></div>
     <button type="button" class=${classes("scrim", open && "open")} aria-label="Close the menu" tabindex=${open ? 0 : -1} onClick=${() => setOpen(false)}></button>
     <${Navigation} at=${current.at} open=${open} close=${() => setOpen(false)} />
-    <main id="main" ref=${main} tabindex="-1">
+    <main id="main" ref=${main} tabindex="-1" data-page=${current.path}>
       ${found ? html`<${found.page} key=${current.at} params=${current.params} />` : html`<${Page} title="Page not found"><p><${Link} to="/">Overview<//></p><//>`}
     </main>
     <${Uploads} />
@@ -121,7 +121,13 @@ function App() {
   };
   useEffect(() => {
     begin();
-    return onSession(() => setTurn((n) => n + 1));
+    const pasted = () => hasLink() && begin(); // a link to sign in, into the address of a page that is open
+    window.addEventListener("hashchange", pasted);
+    const stop = onSession(() => setTurn((n) => n + 1));
+    return () => {
+      window.removeEventListener("hashchange", pasted);
+      stop();
+    };
   }, []);
   let content = html`<${Spinner} />`;
   if (state.error && !state.ready) content = html`<div class="sign-in"><${ErrorBox} error=${state.error} retry=${begin} /></div>`;

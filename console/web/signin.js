@@ -3,9 +3,14 @@
 import { html, useState, Button, Check, ErrorBox, Field, Input } from "./ui.js";
 import { signIn } from "./api.js";
 
+const LINK = /^#link=([A-Za-z0-9_-]+)$/;
+
+/** Reports whether the address contains a link to sign in. */
+export const hasLink = () => LINK.test(window.location.hash);
+
 /** Signs in with the link in the address, if there is one, and removes it from the address and from the history. */
 export async function takeLink() {
-  const found = /^#link=([A-Za-z0-9_-]+)$/.exec(window.location.hash);
+  const found = LINK.exec(window.location.hash);
   if (!found) return;
   window.history.replaceState(null, "", window.location.pathname);
   await signIn({ link: found[1] });

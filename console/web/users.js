@@ -1,6 +1,6 @@
 // Users, groups, roles and accounts.
 
-import { html, useState, Badge, Button, Card, Check, Dialog, Empty, ErrorBox, Field, IconButton, Input, Loaded, Menu, Page, Select, Table, TextArea, attempt, confirm, useAction, useLoad } from "./ui.js";
+import { html, useState, Badge, Button, Check, Dialog, Empty, ErrorBox, Field, IconButton, Input, Loaded, Menu, Page, Select, Table, attempt, confirm, useAction, useLoad } from "./ui.js";
 import { call, may } from "./api.js";
 import { ago, date } from "./format.js";
 import { SecretBox } from "./keys.js";
@@ -156,20 +156,30 @@ export function Accounts() {
   const load = useLoad((signal) => call("GET", "account", { signal }), []);
   const [creating, setCreating] = useState(false);
   const [made, setMade] = useState(null);
-  const act = (a) => (label, method, path, query, done) => ({ label, onClick: () => attempt(async () => {
-    const result = await call(method, path, { query: { name: a.name, ...query } });
-    if (result?.secret_key) setMade({ ...result, name: a.name });
-    load.reload();
-  }, done) });
+  const act = async (a, method, path, query, done, question) => {
+    if (question && !(await confirm(question))) return;
+    await attempt(async () => {
+      const result = await call(method, path, { query: { name: a.name, ...query } });
+      if (result.secret_key) setMade({ ...result, name: a.name });
+      load.reload();
+    }, done);
+  };
+  const rotate = (a) => act(a, "POST", "account/rotate", { overlap: "24h" }, "", {
+    title: `Rotate the root key of ${a.name}?`, body: "The root gets a new access key and secret. The old ones work for another 24 hours.", action: "Rotate" });
+  const enable = (a) => act(a, "POST", "account/state", { enabled: "true" }, "The account works again.");
+  const disable = (a) => act(a, "POST", "account/state", { enabled: "false" }, "The account is disabled.", {
+    title: `Disable ${a.name}?`, body: "All users and programs of the account lose access until it is enabled again.", action: "Disable account", danger: true });
+  const remove = (a) => act(a, "DELETE", "account", {}, "The account was deleted.", {
+    title: `Delete ${a.name}?`, body: "Nothing may belong to it any longer: no buckets, users, policies or keys.", action: "Delete account", danger: true, typed: a.name });
   return html`<${Page} title="Accounts" actions=${may("CreateAccount") && html`<${Button} kind="primary" icon="plus" onClick=${() => setCreating(true)}>Create account<//>`}>
     <p class="muted">An account has its own buckets, users and policies. Its root may do everything in it, and nothing in other accounts.</p>
     <${Loaded} of=${load}>${({ accounts }) => html`<${Table} label="Accounts" rows=${accounts} rowKey=${(a) => a.id} columns=${[
       { name: "name", title: "Name", render: (a) => a.name || html`<em>default</em>` }, { name: "id", title: "ID", render: (a) => html`<span class="mono">${a.id}</span>` },
       { name: "state", title: "State", render: (a) => html`<${Badge} kind=${a.enabled ? "good" : "warn"}>${a.enabled ? "works" : "disabled"}<//>` },
       { name: "actions", narrow: true, render: (a) => !a.default && html`<${Menu} label=${`Actions for ${a.name}`} items=${[
-        may("RotateAccountKey") && act(a)("Rotate the root key", "POST", "account/rotate", { overlap: "24h" }),
-        may("UpdateAccount") && act(a)(a.enabled ? "Disable" : "Enable", "POST", "account/state", { enabled: String(!a.enabled) }),
-        may("DeleteAccount") && act(a)("Delete", "DELETE", "account", {}, "The account was deleted."),
+        may("RotateAccountKey") && { label: "Rotate the root key…", onClick: () => rotate(a) },
+        may("UpdateAccount") && { label: a.enabled ? "Disable…" : "Enable", onClick: () => (a.enabled ? disable(a) : enable(a)) },
+        may("DeleteAccount") && { label: "Delete…", danger: true, onClick: () => remove(a) },
       ]} />` },
     ]} />`}<//>
     ${creating && html`<${NameDialog} title="Create account" action="Create account" onClose=${() => setCreating(false)}
