@@ -19,6 +19,10 @@ const (
 	downloadParameter = "x-orcas-download" // to save an object instead of showing it
 )
 
+// dispositionHeader has the Content-Disposition of an object, which the mount replaces, so that the page can keep it when it
+// changes other metadata.
+const dispositionHeader = "X-Orcas-Content-Disposition"
+
 // objectPolicy is the Content-Security-Policy of objects: if one is shown, it can load and run nothing.
 const objectPolicy = "sandbox; default-src 'none'; frame-ancestors 'none'"
 
@@ -119,6 +123,9 @@ func (g *guarded) guard(status int) {
 	header := g.Header()
 	for _, name := range []string{"Access-Control-Allow-Origin", "Access-Control-Allow-Credentials", "Access-Control-Expose-Headers", "Refresh", "Link"} {
 		header.Del(name)
+	}
+	if own := header.Get("Content-Disposition"); own != "" {
+		header.Set(dispositionHeader, own)
 	}
 	harden(header)
 	kind, _, err := mime.ParseMediaType(header.Get("Content-Type"))

@@ -1,6 +1,6 @@
 // The details of an object: preview, metadata, tags, versions, and protection.
 
-import { html, useState, Badge, Button, Check, Dialog, ErrorBox, Field, IconButton, Input, Loaded, Menu, Select, Spinner, Table, TextArea, attempt, confirm, useAction, useLoad } from "./ui.js";
+import { html, useState, Badge, Button, Check, Dialog, ErrorBox, Field, IconButton, Input, Loaded, Menu, Select, Spinner, Table, attempt, confirm, useAction, useLoad } from "./ui.js";
 import { s3, s3url, s3xml, s3configuration, listVersions, all, text, escapeXML, crc32 } from "./s3.js";
 import { bytes, date } from "./format.js";
 import { copyObject, deleteItems, download, restore } from "./objects.js";
@@ -8,7 +8,7 @@ import { copyObject, deleteItems, download, restore } from "./objects.js";
 const IMAGES = ["image/png", "image/jpeg", "image/gif", "image/webp", "image/avif", "image/bmp", "image/x-icon"];
 const TEXT_MAX = 256 << 10;
 const COPY_MAX = 5 * 2 ** 30; // a single copy request copies at most this much
-const STANDARD = ["content-type", "cache-control", "content-language", "content-encoding", "expires"];
+const STANDARD = ["content-type", "cache-control", "content-disposition", "content-language", "content-encoding", "expires", "x-amz-website-redirect-location"];
 
 export function ObjectDialog({ bucket, row, versioned, onClose, onShare, onChange }) {
   const [tab, setTab] = useState("preview");
@@ -29,7 +29,7 @@ export function ObjectDialog({ bucket, row, versioned, onClose, onShare, onChang
       ${tab === "tags" && html`<${Tags} bucket=${bucket} row=${row} />`}
       ${tab === "versions" && html`<${Versions} bucket=${bucket} row=${row} onChange=${onChange} />`}
       ${tab === "lock" && html`<${Protection} bucket=${bucket} row=${row} />`}
-      ${tab === "move" && html`<${Move} bucket=${bucket} row=${row} size=${Number(headers.get("content-length"))} onDone=${() => { onChange(); onClose(); }} />`}
+      ${tab === "move" && html`<${Move} bucket=${bucket} row=${row} headers=${headers} onDone=${() => { onChange(); onClose(); }} />`}
     `}<//>
   <//>`;
 }
@@ -69,13 +69,23 @@ function metadataOf(headers) {
   return list;
 }
 
+/** Returns the metadata of an object that S3 defines. Its Content-Disposition is in a header of its own (see mount.go). */
+function standardOf(headers) {
+  const found = {};
+  for (const name of STANDARD) {
+    const value = headers.get(name === "content-disposition" ? "x-orcas-content-disposition" : name);
+    if (value) found[name] = value;
+  }
+  return found;
+}
+
 function Details({ bucket, row, headers, reload, onChange }) {
   const [edit, setEdit] = useState(false);
   const facts = [
     ["Size", `${bytes(Number(headers.get("content-length")))} (${headers.get("content-length")} bytes)`],
     ["Changed", date(headers.get("last-modified"))], ["ETag", headers.get("etag")], ["Version", headers.get("x-amz-version-id")],
     ["Type", headers.get("content-type")], ["Cache-Control", headers.get("cache-control")], ["Content-Encoding", headers.get("content-encoding")],
-    ["Content-Language", headers.get("content-language")], ["Encryption", headers.get("x-amz-server-side-encryption")],
+    ["Content-Language", headers.get("content-language")], ["Content-Disposition", headers.get("x-orcas-content-disposition")], ["Encryption", headers.get("x-amz-server-side-encryption")],
     ...["crc64nvme", "crc32", "crc32c", "sha1", "sha256"].map((a) => [`Checksum ${a.toUpperCase()}`, headers.get(`x-amz-checksum-${a}`)]),
     ["Parts", headers.get("x-amz-mp-parts-count")], ["Deleted by a rule", headers.get("x-amz-expiration")],
     ...metadataOf(headers).map(([name, value]) => [`Metadata ${name}`, value]),
@@ -90,8 +100,10 @@ function EditMetadata({ bucket, row, headers, onDone, onCancel }) {
   const [cache, setCache] = useState(headers.get("cache-control") || "");
   const [rows, setRows] = useState([...metadataOf(headers), ["", ""]]);
   const save = useAction(async () => {
-    const sent = { "x-amz-metadata-directive": "REPLACE", "Content-Type": type };
-    STANDARD.filter((n) => n !== "content-type" && n !== "cache-control").forEach((n) => { if (headers.get(n)) sent[n] = headers.get(n); });
+    const kept = standardOf(headers);
+    delete kept["content-type"];
+    delete kept["cache-control"];
+    const sent = { ...kept, "x-amz-metadata-directive": "REPLACE", "Content-Type": type };
     if (cache) sent["Cache-Control"] = cache;
     rows.filter(([name]) => name).forEach(([name, value]) => { sent[`x-amz-meta-${name}`] = encodeHeader(value); });
     await copyObject(bucket, row.key, bucket, row.key, { headers: sent });
@@ -196,13 +208,14 @@ function Protection({ bucket, row }) {
       <${Button} disabled=${!until} busy=${retain.busy} onClick=${retain.run}>Set retention<//></div>`)}<//>`;
 }
 
-function Move({ bucket, row, size, onDone }) {
+function Move({ bucket, row, headers, onDone }) {
+  const size = Number(headers.get("content-length"));
   const [to, setTo] = useState(bucket);
   const [key, setKey] = useState(row.key);
   const [progress, setProgress] = useState(null);
   const same = to === bucket && key === row.key;
   const run = useAction(async (move) => {
-    if (size > COPY_MAX) await copyParts(bucket, row, to, key, size, setProgress);
+    if (size > COPY_MAX) await copyParts(bucket, row, to, key, headers, setProgress);
     else await copyObject(bucket, row.key, to, key, { version: row.version });
     if (move) await s3("DELETE", { bucket, key: row.key, query: { versionId: row.version } });
     onDone();
@@ -215,9 +228,14 @@ function Move({ bucket, row, size, onDone }) {
       <${Button} disabled=${same || !key || run.busy} onClick=${() => run.run(true)}>Move<//></div></div>`;
 }
 
-/** Copies an object that is too large for one request. */
-async function copyParts(bucket, row, to, key, size, progress) {
-  const begun = await s3xml("POST", { bucket: to, key, query: { uploads: true } });
+/** Copies an object that is too large for one request, with its metadata and tags, which such an upload would not have. */
+async function copyParts(bucket, row, to, key, headers, progress) {
+  const size = Number(headers.get("content-length"));
+  const sent = standardOf(headers);
+  for (const [name, value] of metadataOf(headers)) sent[`x-amz-meta-${name}`] = encodeHeader(value);
+  const tags = tagsOf(await s3configuration({ bucket, key: row.key, query: { tagging: true, versionId: row.version } }));
+  if (tags.length) sent["x-amz-tagging"] = new URLSearchParams(tags).toString();
+  const begun = await s3xml("POST", { bucket: to, key, query: { uploads: true }, headers: sent });
   const uploadId = text(begun, "UploadId");
   const source = `/${encodeURIComponent(bucket)}/${row.key.split("/").map(encodeURIComponent).join("/")}${row.version ? `?versionId=${encodeURIComponent(row.version)}` : ""}`;
   const part = Math.max(512 * 2 ** 20, Math.ceil(size / 10000));

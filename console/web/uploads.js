@@ -186,10 +186,14 @@ async function sendParts(job) {
   let parts = upload ? await retry(job, () => partsOf(job, upload)) : null;
   if (!parts) {
     size = Math.max(MIN_PART, Math.ceil(job.size / MAX_PARTS / (1 << 20)) * (1 << 20));
-    const begun = await retry(job, () => s3xml("POST", {
-      bucket: job.bucket, key: job.key, query: { uploads: true }, headers: { "Content-Type": job.file.type || "application/octet-stream" }, signal: job.abort.signal,
+    const begun = await retry(job, () => s3xml("POST", { // without the signal: a canceled upload needs its ID to be deleted
+      bucket: job.bucket, key: job.key, query: { uploads: true }, headers: { "Content-Type": job.file.type || "application/octet-stream" },
     }));
     upload = text(begun, "UploadId");
+    if (job.abort.signal.aborted) {
+      drop(job, upload);
+      throw new Error("canceled");
+    }
     parts = new Map();
     remember(name, { upload, part: size });
   }
@@ -235,10 +239,15 @@ function cancel(job) {
   job.abort?.abort();
   if (job.upload) {
     remember(nameOf(job), null);
-    s3("DELETE", { bucket: job.bucket, key: job.key, query: { uploadId: job.upload } }).catch(() => {}); // a lifecycle rule deletes it later
+    drop(job, job.upload);
   }
   changed();
   work();
+}
+
+/** Deletes the parts that the server has. If that fails, they are listed among the unfinished uploads of the bucket. */
+function drop(job, upload) {
+  s3("DELETE", { bucket: job.bucket, key: job.key, query: { uploadId: upload } }).catch(() => {});
 }
 
 function again(list) {

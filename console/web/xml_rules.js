@@ -5,7 +5,7 @@ import { html, useState, Button, Card, ErrorBox, Field, Loaded, TextArea, confir
 import { s3, s3configuration, putConfiguration } from "./s3.js";
 
 /** Returns a document in XML with line breaks and indentation. */
-export function pretty(document) {
+function pretty(document) {
   const lines = [];
   const walk = (element, depth) => {
     const pad = "  ".repeat(depth);
@@ -38,7 +38,7 @@ export function RuleList({ bucket, title, subresource, root, element, intro, des
     load.reload();
   });
   const current = (document) => (document ? pretty(document) : `<${root}>\n</${root}>`);
-  const add = (document, rule) => save.run(current(document).replace(new RegExp(`</${root}>\\s*$`), `${rule}</${root}>`));
+  const add = (document, rule) => save.run(current(document).replace(new RegExp(`</${root}>\\s*$`), () => `${rule}</${root}>`)); // a text could contain "$&"
   const remove = async (document, index) => {
     if (!(await confirm({ title: "Delete this rule?", body: "The other rules stay.", action: "Delete rule", danger: true }))) return;
     const copy = new DOMParser().parseFromString(current(document), "application/xml");
