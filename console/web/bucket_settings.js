@@ -1,6 +1,6 @@
 // The settings of a bucket. Each part loads and saves on its own.
 
-import { html, useState, Badge, Button, Card, Check, ErrorBox, Field, Input, Link, Loaded, Page, Select, Spinner, Stat, Table, Tabs, attempt, toast, useAction, useLoad } from "./ui.js";
+import { html, useState, Button, Card, Check, ErrorBox, Field, Input, Link, Loaded, Page, Select, Stat, Table, Tabs, attempt, confirm, toast, useAction, useLoad } from "./ui.js";
 import { call, may } from "./api.js";
 import { s3, s3xml, s3configuration, all, text, putConfiguration } from "./s3.js";
 import { bytes, count, date, parseBytes } from "./format.js";
@@ -29,7 +29,7 @@ export function Bucket({ params }) {
 }
 
 /** A form that saves: its fields, a button, and what happened. */
-export function Saver({ save, disabled, label = "Save", children, done = "Saved." }) {
+function Saver({ save, disabled, label = "Save", children, done = "Saved." }) {
   const action = useAction(async () => {
     await save();
     toast(done);
@@ -65,8 +65,11 @@ function UploadList({ bucket }) {
   const abort = (rows) => attempt(async () => {
     for (const u of rows) await s3("DELETE", { bucket, key: u.key, query: { uploadId: u.id } });
     load.reload();
-  }, "The upload was deleted.");
-  return html`<${Card} title="Unfinished uploads" actions=${load.data?.list.length > 1 && html`<${Button} onClick=${() => abort(load.data.list)}>Delete all<//>`}>
+  }, rows.length === 1 ? "The upload was deleted." : "The uploads were deleted.");
+  const abortAll = async (rows) => {
+    if (await confirm({ title: "Delete all unfinished uploads?", body: "Clients that are still uploading have to start again.", action: "Delete all", danger: true })) abort(rows);
+  };
+  return html`<${Card} title="Unfinished uploads" actions=${load.data?.list.length > 1 && html`<${Button} onClick=${() => abortAll(load.data.list)}>Delete all…<//>`}>
     <${Loaded} of=${load}>${({ list, more }) => (list.length === 0 ? html`<p class="muted">There are none.</p>` : html`
       <${Table} label="Unfinished uploads" rows=${list} rowKey=${(u) => u.id} columns=${[
         { name: "key", title: "Key" }, { name: "begun", title: "Begun", render: (u) => date(u.begun), narrow: true },

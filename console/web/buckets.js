@@ -2,7 +2,7 @@
 
 import { html, useState, Badge, Button, Check, Dialog, Empty, ErrorBox, Field, Input, Link, Loaded, Menu, Page, Select, Table, confirm, toast, useAction, useLoad, attempt } from "./ui.js";
 import { call, may } from "./api.js";
-import { s3, listBuckets, listVersions, s3configuration, putConfiguration, text } from "./s3.js";
+import { s3, listBuckets, listVersions, putConfiguration } from "./s3.js";
 import { bytes, count, date, parseBytes, plural } from "./format.js";
 import { deleteItems, pathOf } from "./objects.js";
 
@@ -126,10 +126,4 @@ async function emptyBucket(name) {
     deleted += page.versions.length;
     if (deleted % 10000 === 0) toast(`${plural(deleted, "version")} deleted so far…`, "info");
   }
-}
-
-/** Returns the state of versioning of a bucket: "", Enabled or Suspended. */
-export async function versioningOf(bucket, signal) {
-  const document = await s3configuration({ bucket, query: { versioning: true }, signal });
-  return document ? text(document, "Status") : "";
 }

@@ -36,7 +36,7 @@ export function Chart({ label, times, series, format = short }) {
     plot.current = new uPlot({
       width: root.current.clientWidth || 300, height: 200, cursor: { drag: { x: false, y: false } },
       scales: { y: { range: (u, min, max) => [0, max > 0 ? max * 1.1 : 1] } },
-      axes: [{ ...axis, values: (u, list) => list.map((t) => clock(t, list[list.length - 1] - list[0])) }, { ...axis, size: 72, values: (u, list) => list.map(format) }],
+      axes: [{ ...axis, values: (u, list) => list.map((t) => clock(t, list[list.length - 1] - list[0])) }, { ...axis, size: 72, values: (u, list) => list.map((v) => (v === 0 || u.data.some((some, i) => i > 0 && some.some(Boolean)) ? format(v) : "")) }],
       series: [{ value: "{YYYY}-{MM}-{DD} {HH}:{mm}:{ss}" }, ...series.map((s) => ({ label: s.label, stroke: color(s.color), width: 2, points: { show: times.length < 3 }, value }))],
     }, data, root.current);
     const observer = new ResizeObserver(() => root.current && plot.current.setSize({ width: root.current.clientWidth, height: 200 }));

@@ -21,7 +21,7 @@ export function Snippets({ access }) {
 
 export function Connect() {
   const load = useLoad((signal) => listBuckets(signal), []);
-  return html`<${Page} title="Connect"><p class="muted">Settings for common clients. Replace the secret key by your own: the server never shows one again after it was created.</p>
+  return html`<${Page} title="Connect"><p class="muted">Settings for common clients. Replace the secret key with your own: the server shows it only once, when it creates the key.</p>
     <${Loaded} of=${load}>${(buckets) => html`<${Form} buckets=${buckets.map((b) => b.name)} />`}<//><//>`;
 }
 

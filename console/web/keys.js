@@ -1,7 +1,7 @@
 // Application keys: each may use one bucket, or the keys of a bucket with a prefix.
 
-import { html, useState, Badge, Button, Card, Check, Code, Dialog, Empty, ErrorBox, Field, Input, Loaded, Menu, Page, Select, Table, attempt, confirm, useAction, useLoad } from "./ui.js";
-import { call, may, session } from "./api.js";
+import { html, useState, Badge, Button, Check, Code, Dialog, Empty, ErrorBox, Field, Input, Loaded, Menu, Page, Select, Table, attempt, confirm, useAction, useLoad } from "./ui.js";
+import { call, may } from "./api.js";
 import { listBuckets } from "./s3.js";
 import { ago, date } from "./format.js";
 import { Snippets } from "./connect.js";

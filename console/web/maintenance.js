@@ -1,6 +1,6 @@
 // Background work: its state, and buttons that start it.
 
-import { html, useEffect, useState, Badge, Button, Card, Check, Dialog, ErrorBox, Field, Input, Loaded, Page, Progress, Select, Stat, Table, Tabs, attempt, confirm, toast, useAction, useLoad } from "./ui.js";
+import { html, useEffect, useState, Badge, Button, Card, Check, ErrorBox, Field, Input, Loaded, Page, Progress, Stat, Table, Tabs, attempt, toast, useAction, useLoad } from "./ui.js";
 import { call, lines, may } from "./api.js";
 import { ago, bytes, count, date, duration, plural } from "./format.js";
 

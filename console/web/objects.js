@@ -206,7 +206,7 @@ export function download(bucket, row) {
 }
 
 /** Saves rows as a ZIP archive that the server streams. */
-export function zip(bucket, prefix, rows) {
+function zip(bucket, prefix, rows) {
   const form = document.createElement("form");
   form.method = "post";
   form.action = "../-/console/zip";

@@ -57,13 +57,14 @@ const STATES = { ready: ["good", "ready"], degraded: ["warn", "blocks are missin
 
 function Status() {
   const status = usePolled((signal) => call("GET", "status", { signal }));
+  const buckets = useLoad((signal) => listBuckets(signal), []); // the status counts them only now and then
   const s = status.data;
   if (!s) return html`<${Page} title="Overview">${status.error ? html`<${ErrorBox} error=${status.error} />` : html`<${Spinner} />`}<//>`;
   const [kind, state] = STATES[s.state] || ["", s.state];
   return html`<${Page} title="Overview" actions=${html`<${Badge} kind=${kind}>${state}<//><span class="muted">ORCAS ${s.version}, up ${duration(s.uptime_seconds)}</span>`}>
     ${status.error && html`<${ErrorBox} error=${status.error} />`}
     ${s.warnings.map((w) => html`<div class="box warn" key=${w.problem} role="alert"><p><strong>${w.problem[0].toUpperCase() + w.problem.slice(1)}.</strong> What to do: ${w.action}.</p></div>`)}
-    ${s.store && s.store.buckets === 0 && may("CreateKey") && html`<div class="box"><p>The server is ready and empty.</p><${Link} class="button primary" to="/first">First steps<//></div>`}
+    ${buckets.data?.length === 0 && may("CreateKey") && html`<div class="box"><p>The server is ready and empty.</p><${Link} class="button primary" to="/first">First steps<//></div>`}
     <${Endpoint} />
     ${may("GetHistory") && html`<${Traffic} />`}
     <div class="cards"><${Drive} s=${s} /><${Holdings} s=${s} /></div>

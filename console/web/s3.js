@@ -5,7 +5,7 @@ import { headers, sessionEnded } from "./api.js";
 const MOUNT = "../-/s3/";
 
 /** An error response of S3. */
-export class S3Error extends Error {
+class S3Error extends Error {
   constructor(status, code, message) {
     super(message);
     this.status = status;
@@ -33,7 +33,7 @@ export function s3url(bucket, key, query = {}) {
 }
 
 /** Returns the error of a response. */
-export async function errorOf(response) {
+async function errorOf(response) {
   const body = await response.text().catch(() => "");
   if (response.status === 401) sessionEnded();
   return parseError(response.status, body);

@@ -118,7 +118,7 @@ export function ErrorBox({ error, retry }) {
 }
 
 /** Returns a text with a capital at the beginning and a period at the end. */
-export function sentence(value) {
+function sentence(value) {
   const trimmed = String(value).trim();
   return trimmed && trimmed[0].toUpperCase() + trimmed.slice(1) + (/[.!?]$/.test(trimmed) ? "" : ".");
 }
@@ -153,7 +153,12 @@ export function Table({ label, columns, rows, rowKey = (row) => row.name, empty,
 
 /** Links to the parts of a page: tabs is [[path, label], ...]. */
 export function Tabs({ label, tabs, current }) {
-  return html`<nav class="tabs" aria-label=${label}>${tabs.map(([to, title]) => html`
+  const root = useRef(null);
+  useLayoutEffect(() => { // on a phone, not all fit
+    const { offsetLeft, offsetWidth } = root.current.querySelector("[aria-current]");
+    root.current.scrollLeft = offsetLeft + offsetWidth / 2 - root.current.offsetLeft - root.current.clientWidth / 2;
+  }, [current]);
+  return html`<nav class="tabs" aria-label=${label} ref=${root}>${tabs.map(([to, title]) => html`
     <${Link} key=${to} to=${to} aria-current=${to === current ? "page" : undefined}>${title}<//>`)}</nav>`;
 }
 
