@@ -27,7 +27,7 @@ const dispositionHeader = "X-Orcas-Content-Disposition"
 const objectPolicy = "sandbox; default-src 'none'; frame-ancestors 'none'"
 
 // pdfPolicy is that of PDF files. The viewer of Chromium does not work in a sandbox. It runs in an origin of its own.
-const pdfPolicy = "default-src 'none'; object-src 'self'; style-src 'unsafe-inline'; frame-ancestors 'none'"
+const pdfPolicy = "default-src 'none'; object-src 'self'; frame-ancestors 'none'"
 
 // shown are the media types of objects that browsers may show. None of them can contain scripts, except PDF, whose viewers
 // keep them apart.

@@ -9,6 +9,7 @@ import os
 import pathlib
 import re
 import shutil
+import time
 
 from playwright.sync_api import expect, sync_playwright
 
@@ -41,6 +42,14 @@ def admin_url(server):
 def settled(page):
     """Waits until nothing is loading."""
     expect(page.locator(".spinner")).to_have_count(0, timeout=PATIENCE)
+
+
+def until(page, condition):
+    """Waits until condition() is true, while the page goes on."""
+    deadline = time.monotonic() + PATIENCE / 1000
+    while not condition():
+        assert time.monotonic() < deadline, "this never happens"
+        page.wait_for_timeout(20)
 
 
 class Console:

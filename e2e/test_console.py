@@ -3,15 +3,19 @@
 import json
 import os
 import re
+import shutil
 import subprocess
 import sys
 import urllib.request
 
 import botocore.exceptions
 import pytest
+from playwright.sync_api import expect
 
-from console import PHONE, Console, check_accessibility, screenshot, settled
+from console import PATIENCE, PHONE, Console, check_accessibility, screenshot, settled
 from conftest import BINARY, HANG_SECONDS, error_of
+from program import INSTALLED
+from proxy import Proxy
 
 PAGES = [
     "", "first", "connect", "buckets", "buckets/shown", "buckets/shown/versions", "buckets/shown/lifecycle", "buckets/shown/policy", "buckets/shown/public",
@@ -19,6 +23,10 @@ PAGES = [
     "maintenance/scrub", "maintenance/reclaim", "maintenance/check", "maintenance/backup", "maintenance/lifecycle", "maintenance/encryption",
     "maintenance/tools", "trace", "log",
 ]
+
+
+RCLONE = ["sh", "-ec", "cat > rclone.conf; echo hello > hello.txt; rclone --config rclone.conf copy hello.txt orcas:my-bucket/rclone/; rclone --config rclone.conf cat orcas:my-bucket/rclone/hello.txt"]
+NODE = ["node", "--input-type=module", "-"]
 
 
 def login_link(server):
@@ -77,10 +85,12 @@ def test_first_steps(console, tmp_path):
     for step in ("Upload: OK", "Read back and compare: OK"):
         c.says(step)
     screenshot(c, "first-done")
-    environ = {"PATH": f"{os.path.dirname(sys.executable)}:{os.environ['PATH']}", "HOME": str(tmp_path), "AWS_EC2_METADATA_DISABLED": "true"}
-    for client, command in (("aws-cli", ["sh", "-e"]), ("boto3", [sys.executable]), ("curl", ["sh", "-e"])):
+    environ = {"PATH": f"{os.path.dirname(sys.executable)}:{os.environ['PATH']}", "HOME": str(tmp_path), "AWS_EC2_METADATA_DISABLED": "true", "RESTIC_PASSWORD": "p"}
+    (tmp_path / "node_modules").symlink_to(INSTALLED / "node_modules")
+    for client, command in (("aws-cli", ["sh", "-e"]), ("boto3", [sys.executable]), ("curl", ["sh", "-e"]), ("restic", ["sh", "-e"]), ("rclone", RCLONE), ("JavaScript", NODE)):
         c.page.locator(".chips").get_by_role("button", name=client, exact=True).click()
         text = c.page.get_by_label(f"settings for {client}", exact=True).inner_text()
+        assert shutil.which(command[0]), f"{command[0]} is missing: .programs/ready installs it"
         done = subprocess.run(command, input=text, env=environ, cwd=tmp_path, capture_output=True, text=True, timeout=HANG_SECONDS)
         assert done.returncode == 0, f"{client}: {text}\n{done.stdout}{done.stderr}"
     c.page.get_by_role("link", name="Open my-bucket").click()
@@ -131,6 +141,43 @@ def test_tls(start, browser):
         c.check()
     finally:
         c.close()
+
+
+def test_behind_a_proxy(start, browser, tmp_path):
+    """A proxy with another name and a base path, and an address of S3 for other people."""
+    proxy = Proxy("/orcas/")
+    base = f"http://console.localhost:{proxy.server_port}/orcas"
+    server = start("--admin-address", "127.0.0.1:0", env={"ORCAS_CONSOLE_URL": base, "ORCAS_PUBLIC_URL": "https://s3.example.com"})
+    c = Console(browser, server)
+    host, port = c.base.removeprefix("http://").split(":")
+    proxy.upstream, c.base = (host, int(port)), base
+    try:
+        c.sign_in()
+        assert c.page.url == base + "/console/"
+        c.go("first")
+        c.click("Create bucket")
+        c.click("Create key")
+        c.says("https://s3.example.com")
+        c.click("Test it")
+        c.says("Delete: OK")
+        c.page.get_by_role("link", name="Open my-bucket").click()
+        c.page.get_by_label("Files to upload").set_input_files({"name": "a.bin", "mimeType": "application/octet-stream", "buffer": b"x" * (20 << 20)})
+        c.says("1 file uploaded")
+        c.page.get_by_label("Select a.bin").check()
+        with c.page.expect_download() as download:
+            c.click("Download as ZIP")
+        assert os.path.getsize(download.value.path()) > 20 << 20
+        c.menu("a.bin", "Share…")
+        c.click("Create link")
+        assert c.page.get_by_label("link", exact=True).inner_text().startswith("https://s3.example.com/my-bucket/a.bin?")
+        c.go("trace")
+        c.says("Waiting for requests")
+        server.client().list_buckets()
+        c.page.get_by_role("cell", name="ListBuckets").wait_for()
+        c.check()
+    finally:
+        c.close()
+        proxy.shutdown()
 
 
 def test_phone_menu_and_keyboard(console):
@@ -209,7 +256,8 @@ def test_users_and_what_they_see(console):
     c.page.get_by_label("Attach a policy").select_option("look")
     c.click("Attach")
     c.button("Detach look").wait_for()
-    c.page.get_by_label("lookers").check()
+    c.page.get_by_label("lookers").click()
+    expect(c.page.get_by_label("lookers")).to_be_checked(timeout=PATIENCE)  # once the server has answered
     c.click("Create access key")
     access, secret = (c.page.get_by_label(label, exact=True).inner_text() for label in ("access key", "secret key"))
     user = console(access, secret)

@@ -2,6 +2,9 @@
 the window, axe-core finds no serious violation, and ORCAS_SCREENSHOTS has a picture of it. (test_all_pages in
 test_console.py does the same for the pages of a server that is new.)"""
 
+import datetime
+import math
+
 import pytest
 
 from playwright.sync_api import expect
@@ -11,6 +14,28 @@ from console import DESKTOP, PATIENCE, PHONE, run_axe, screenshot, settled
 PNG = bytes.fromhex(
     "89504e470d0a1a0a0000000d49484452000000010000000108060000001f15c4890000000d49444154789c6360f8cf50000003030180d5a7bb32"
     "0000000049454e44ae426082")
+
+
+def show_figures(page):
+    """Answers the page with the traffic of an hour, the usage of a month, and warnings, which would take as long to come about."""
+    def answer(path, change):
+        def fulfill(route):
+            response = route.fetch()
+            document = response.json()
+            change(document)
+            route.fulfill(response=response, json=document)
+        page.route(f"**/-/admin/{path}", fulfill)
+
+    now = datetime.datetime.now(datetime.timezone.utc)
+    ago = lambda **t: (now - datetime.timedelta(**t)).isoformat()  # noqa: E731
+    wave = lambda i: 1 + math.sin(i / 20)  # noqa: E731
+    answer("history", lambda d: d.update(points=[
+        {"time": ago(seconds=10 * (360 - i)), "requests": round(4000 * wave(i)), "errors": i % 7, "bytes_in": round(3e8 * wave(i)), "bytes_out": round(5e8 * wave(i + 9)),
+         "p50_seconds": 0.0008, "p99_seconds": 0.004 * wave(i)} for i in range(360)]))
+    answer("usage?*", lambda d: d.update(points=[
+        {"time": ago(days=30 - i), "objects": 1000 * i, "bytes": 10 ** 9 * i, "versions": 100 * i, "version_bytes": 10 ** 8 * i} for i in range(30)]))
+    answer("status", lambda d: d.update(warnings=[
+        {"problem": "the drive is nearly full: 1.2 GiB can be written", "action": "delete objects, or enlarge the drive"}]))
 
 
 class Looks:
@@ -195,9 +220,14 @@ def test_server(looks, tmp_path):
     c.go("log")
     c.page.get_by_role("log").get_by_text("store open").wait_for()
     looks.at("log-rows")
+    show_figures(c.page)
     c.go("")
     settled(c.page)
     looks.at("overview-in-use")
+    c.go("buckets/shown")
+    settled(c.page)
+    looks.at("usage")
+    c.page.unroute_all()
     c.server.kill()
     c.go("keys")
     c.says("The server cannot be reached.")

@@ -1,6 +1,7 @@
 """The console: objects and buckets."""
 
 import io
+import itertools
 import json
 import os
 import re
@@ -11,13 +12,21 @@ import pytest
 
 from playwright.sync_api import expect
 
-from console import PATIENCE
+from console import PATIENCE, until
 from conftest import pattern
+from proxy import Proxy
 
 ODD = [
     "with space.txt", "plus+and&more=.txt", "percent%41%2F.txt", "hash#question?.txt", "quote'\"<b>.txt", "ünïcödé-日本.txt", "back\\slash", "line\nbreak",
     "tab\there", "./dot", "../up", "a/../b", "a//b", "/leading", "semi;colon,comma", "x" * 1000,
 ]
+
+PDF = b"""%PDF-1.4
+1 0 obj<</Type/Catalog/Pages 2 0 R>>endobj
+2 0 obj<</Type/Pages/Kids[3 0 R]/Count 1>>endobj
+3 0 obj<</Type/Page/Parent 2 0 R/MediaBox[0 0 200 200]>>endobj
+trailer<</Root 1 0 R>>
+"""
 
 
 @pytest.fixture
@@ -192,6 +201,7 @@ def test_previews(shown):
     shown.s3.put_object(Bucket="shown", Key="p.png", Body=png, ContentType="image/png")
     shown.s3.put_object(Bucket="shown", Key="p.svg", Body=b"<svg xmlns='http://www.w3.org/2000/svg' onload='alert(1)'/>", ContentType="image/svg+xml")
     shown.s3.put_object(Bucket="shown", Key="p.bin", Body=b"\0\1", ContentType="application/octet-stream")
+    shown.s3.put_object(Bucket="shown", Key="p.pdf", Body=PDF, ContentType="application/pdf")
     shown.page.reload()
     for name, sees in (("p.svg", "onload='alert(1)'"), ("p.bin", "There is no preview")):
         shown.click(name)
@@ -200,10 +210,15 @@ def test_previews(shown):
     with shown.page.expect_response(lambda r: r.url.endswith("/p.png") and r.request.resource_type == "image") as response:
         shown.click("p.png")
     assert response.value.status == 200 and response.value.headers["content-disposition"] == "inline"
+    shown.page.locator("dialog footer").get_by_role("button", name="Close").click()
+    shown.click("p.pdf")
+    with shown.context.expect_page() as tab:
+        shown.page.get_by_role("link", name="Open the PDF in a new tab").click()
+    until(tab.value, lambda: any(frame.url.startswith("chrome-extension:") for frame in tab.value.frames))  # the viewer of the browser
 
 
-def test_upload_is_resumed(shown, tmp_path):
-    """A large upload is cut off by a crash of the page. The same file, chosen again, continues where it stopped."""
+def resume_upload(console, tmp_path):
+    """Cuts the connection during a large upload, closes the page, chooses the same file again, and returns the page."""
     size = int(os.environ.get("ORCAS_CONSOLE_UPLOAD", 100 << 20))
     path = tmp_path / "large.bin"
     with open(path, "wb") as f:
@@ -211,36 +226,44 @@ def test_upload_is_resumed(shown, tmp_path):
         f.write(b"begin")
         f.seek(size - 3)
         f.write(b"end")
+    proxy = Proxy("/")
+    c = console(signed_in=False)
+    c.s3 = console.server.client()
+    c.s3.create_bucket(Bucket="shown")
+    host, port = c.base.removeprefix("http://").split(":")
+    proxy.upstream, c.base = (host, int(port)), f"http://127.0.0.1:{proxy.server_port}"
+    c.sign_in()
+    c.go("objects/shown")
     limit = size // (8 << 20) // 2
-    sent, kept, failed = [], [], []
-
-    def cut(route):
-        sent.append(route.request.url)
-        route.abort() if len(sent) > limit else route.continue_()
-
-    shown.page.route("**/*partNumber=*", cut)
-    shown.page.on("response", lambda r: "partNumber=" in r.url and kept.append(number(r.url)))
-    shown.page.on("requestfailed", lambda r: failed.append(r.url))
-    shown.page.on("dialog", lambda d: d.accept())  # the question whether to leave
-    shown.page.get_by_label("Files to upload").set_input_files(str(path))
-    while len(kept) < limit or not failed:
-        shown.page.wait_for_timeout(50)
-    shown.page.reload()  # until here, the page has tried again, in vain
-    shown.page.unroute("**/*partNumber=*")
-    uploads = shown.s3.list_multipart_uploads(Bucket="shown")["Uploads"]
+    requests, kept, failed = itertools.count(1), [], []
+    proxy.cut = lambda path: "partNumber=" in path and next(requests) > limit
+    c.page.on("response", lambda r: "partNumber=" in r.url and kept.append(number(r.url)))
+    c.page.on("requestfailed", lambda r: failed.append(r.url))
+    c.page.on("dialog", lambda d: d.accept())  # the question whether to leave
+    c.page.get_by_label("Files to upload").set_input_files(str(path))
+    until(c.page, lambda: len(kept) == limit and failed)
+    c.page.reload()  # until here, the page has tried again, in vain
+    proxy.cut = lambda path: False
+    uploads = c.s3.list_multipart_uploads(Bucket="shown")["Uploads"]
     assert len(uploads) == 1
-    parts = shown.s3.get_paginator("list_parts").paginate(Bucket="shown", Key="large.bin", UploadId=uploads[0]["UploadId"]).search("Parts[].PartNumber")
+    parts = c.s3.get_paginator("list_parts").paginate(Bucket="shown", Key="large.bin", UploadId=uploads[0]["UploadId"]).search("Parts[].PartNumber")
     assert sorted(parts) == sorted(kept) and len(kept) == limit
     before, again = list(kept), []
-    shown.page.on("request", lambda r: "partNumber=" in r.url and again.append(number(r.url)))
-    shown.page.get_by_label("Files to upload").set_input_files(str(path))
-    shown.says("1 file uploaded")
-    shown.says("continued at")
+    c.page.on("request", lambda r: "partNumber=" in r.url and again.append(number(r.url)))
+    c.page.get_by_label("Files to upload").set_input_files(str(path))
+    c.says("1 file uploaded")
+    c.says("continued at")
     assert sorted(before + again) == list(range(1, -(-size // (8 << 20)) + 1))  # each part once: none that the server has
-    assert shown.s3.head_object(Bucket="shown", Key="large.bin")["ContentLength"] == size
-    assert content(shown, "large.bin", Range="bytes=0-4") == b"begin" and content(shown, "large.bin", Range="bytes=-3") == b"end"
-    assert "Uploads" not in shown.s3.list_multipart_uploads(Bucket="shown")
-    shown.problems[:] = [p for p in shown.problems if "net::ERR_FAILED" not in p]  # the browser logs what the test has cut
+    assert c.s3.head_object(Bucket="shown", Key="large.bin")["ContentLength"] == size
+    assert content(c, "large.bin", Range="bytes=0-4") == b"begin" and content(c, "large.bin", Range="bytes=-3") == b"end"
+    assert "Uploads" not in c.s3.list_multipart_uploads(Bucket="shown")
+    c.problems[:] = [p for p in c.problems if "net::ERR_" not in p]  # the browser logs what the proxy has cut
+    return c
+
+
+def test_upload_is_resumed(console, tmp_path):
+    """The same file, chosen again, continues where it stopped."""
+    resume_upload(console, tmp_path)
 
 
 def test_cancel(shown):
@@ -259,8 +282,7 @@ def test_cancel_at_once(shown):
     shown.page.route("**/*?uploads", lambda route: held.append(route))
     shown.page.get_by_label("Files to upload").set_input_files({"name": "a.bin", "mimeType": "application/octet-stream", "buffer": b"x" * (20 << 20)})
     shown.page.get_by_label("Cancel a.bin").click()
-    while not held:
-        shown.page.wait_for_timeout(20)
+    until(shown.page, lambda: held)
     with shown.answered("DELETE", "uploadId="):
         held[0].continue_()
     shown.says("canceled")

@@ -168,6 +168,7 @@ func TestConsoleMount(t *testing.T) {
 		require.Equal(t, "same-origin", h.Get("Cross-Origin-Resource-Policy"))
 		require.Equal(t, "DENY", h.Get("X-Frame-Options"))
 		require.Contains(t, h.Get("Content-Security-Policy"), "default-src 'none'")
+		require.NotContains(t, h.Get("Content-Security-Policy"), "unsafe", key)
 		require.Equal(t, shown, h.Get("Content-Disposition") == "inline", "%s: %s", key, h.Get("Content-Disposition"))
 		require.Equal(t, strings.HasPrefix(key, "paper"), !strings.Contains(h.Get("Content-Security-Policy"), "sandbox"), key)
 		require.Empty(t, h.Get("Access-Control-Allow-Origin"))
