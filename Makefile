@@ -74,7 +74,7 @@ bench: cc ## run every Go benchmark, with allocations (BENCHTIME=1s)
 	go test -run '^$$' -bench . -benchmem -benchtime $(BENCHTIME) -timeout 60m $(PACKAGES)
 
 console-long: build .venv/ready chromium ## test the console with an upload of 5 GiB and a bucket of a million keys (10 minutes)
-	ORCAS_CONSOLE_LONG=1 .venv/bin/python -m pytest -q -s e2e/test_console_long.py
+	ORCAS_CONSOLE_LONG=1 ORCAS_CONSOLE_PATIENCE=1800 .venv/bin/python -m pytest -q -s e2e/test_console_long.py
 
 console-pictures: build .venv/ready chromium ## make the pictures of the console in docs/images
 	rm -rf bin/pictures
