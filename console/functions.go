@@ -18,7 +18,6 @@ import (
 
 	"orcas/gate"
 	"orcas/gate/session"
-	"orcas/internal/s3client"
 	"orcas/internal/sigv4"
 )
 
@@ -107,7 +106,7 @@ func (h *Handler) presign(r *http.Request, id *gate.Identity, in *presignRequest
 	if err != nil {
 		return nil, err
 	}
-	link.URL.Path, link.URL.RawPath = path, s3client.Escape(path)
+	link.URL.Path, link.URL.RawPath = path, sigv4.Escape(path)
 	link.URL.RawQuery = strings.ReplaceAll(q.Encode(), "+", "%20")
 	s := &sigv4.Signer{AccessKey: id.AccessKey, SecretKey: c.SecretKey, Region: h.o.Region, SecurityToken: id.SecurityToken}
 	now, valid := h.o.Now(), time.Duration(in.Seconds)*time.Second
@@ -159,7 +158,7 @@ func (h *Handler) testKey(r *http.Request, _ *gate.Identity, in *testKeyRequest)
 		if err != nil {
 			return nil, err
 		}
-		q.URL.Path, q.URL.RawPath = path, s3client.Escape(path)
+		q.URL.Path, q.URL.RawPath = path, sigv4.Escape(path)
 		sum := sha256.Sum256(body)
 		signer.Sign(q, hex.EncodeToString(sum[:]), h.o.Now())
 		response, err := client.Do(q)

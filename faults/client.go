@@ -19,7 +19,7 @@ import (
 	"github.com/aws/aws-sdk-go-v2/service/s3/types"
 	"github.com/aws/smithy-go"
 
-	"orcas/internal/s3client"
+	"orcas/sdk"
 )
 
 // Credentials are the credentials of the root user of a server.
@@ -33,12 +33,12 @@ func NewCredentials() Credentials { return Credentials{"FAULTS" + rand.Text()[:1
 const requestTimeout = 30 * time.Second
 
 // Client uses one bucket of a server, without retries, because a second attempt would hide the result of the first one.
-// It uses the AWS SDK on purpose, so that the bench works like an application: package s3client, which other tools use,
-// shares code with the server.
+// It uses the AWS SDK on purpose: package sdk, which other tools use, shares the code of signatures and checksums with the
+// server, and would not show an error in it.
 type Client struct {
 	s3        *s3.Client
-	raw       *s3client.Client // for requests that the SDK does not support
-	admin     *s3client.Client // of the admin API; nil without one (see WithAdmin)
+	raw       *sdk.Client // for requests that the SDK does not support
+	admin     *sdk.Client // of the admin API; nil without one (see WithAdmin)
 	root      Credentials
 	endpoint  string
 	bucket    string
@@ -50,7 +50,7 @@ type Client struct {
 func NewClient(endpoint string, root Credentials, bucket string, conns int) *Client {
 	t := &http.Transport{MaxIdleConns: conns, MaxIdleConnsPerHost: conns, DisableCompression: true}
 	h := &http.Client{Transport: t, Timeout: requestTimeout}
-	return &Client{endpoint: endpoint, root: root, bucket: bucket, transport: t, http: h, raw: s3client.New(endpoint, root.keys(), h), s3: s3.New(s3.Options{
+	return &Client{endpoint: endpoint, root: root, bucket: bucket, transport: t, http: h, raw: root.raw(endpoint, t, requestTimeout), s3: s3.New(s3.Options{
 		BaseEndpoint: aws.String(endpoint),
 		Region:       "us-east-1",
 		Credentials:  credentials.NewStaticCredentialsProvider(root.AccessKey, root.SecretKey, ""),

@@ -17,7 +17,7 @@ import (
 	v4 "github.com/aws/aws-sdk-go-v2/aws/signer/v4"
 
 	"orcas/admin"
-	"orcas/internal/s3client"
+	"orcas/sdk"
 )
 
 // unknownKey is the label of an access key that the client never learned.
@@ -252,13 +252,13 @@ func (r *refusal) Error() string { return fmt.Sprintf("status %d: %s", r.status,
 
 // WithAdmin makes the client send requests about identities to an admin API, and returns it.
 func (c *Client) WithAdmin(endpoint string) *Client {
-	c.admin = s3client.New(endpoint, c.root.keys(), c.http)
+	c.admin = c.root.raw(endpoint, c.transport, requestTimeout)
 	return c
 }
 
 // askAdmin sends a request to the admin API and decodes the response into answer, unless it is nil.
 func (c *Client) askAdmin(ctx context.Context, method, path, query, body string, answer any) error {
-	a, err := c.admin.Do(ctx, &s3client.Request{Method: method, Path: "/-/admin/" + path, Query: query, Body: []byte(body)})
+	a, err := c.admin.Fetch(ctx, &sdk.Request{Method: method, Path: "/-/admin/" + path, Query: query, Body: []byte(body)})
 	switch {
 	case err != nil:
 		return err

@@ -16,9 +16,9 @@ import (
 
 	"orcas/internal/environ"
 	"orcas/internal/freeport"
-	"orcas/internal/s3client"
 	"orcas/lifecycle"
 	"orcas/reclaim"
+	"orcas/sdk"
 )
 
 // hungAfter is the time after which a start counts as hung.
@@ -128,9 +128,14 @@ func (p *Process) Credentials() Credentials {
 	return p.root
 }
 
-// keys returns the credentials in the form of package s3client.
-func (c Credentials) keys() s3client.Keys {
-	return s3client.Keys{Access: c.AccessKey, Secret: c.SecretKey}
+// raw returns a client for an endpoint that a server has printed. It is used in the raw mode, which never retries. A
+// request without progress fails after the time limit.
+func (c Credentials) raw(endpoint string, t http.RoundTripper, limit time.Duration) *sdk.Client {
+	client, err := sdk.New(sdk.Config{Endpoint: endpoint, Credentials: sdk.Static(c.AccessKey, c.SecretKey), Transport: t, IdleTimeout: limit})
+	if err != nil {
+		panic(err)
+	}
+	return client
 }
 
 // run starts the command from a thread that lives as long as the command: Pdeathsig is sent when the thread ends.
@@ -234,9 +239,9 @@ func (p *Process) Lifecycle(ctx context.Context) (report lifecycle.Report, err e
 
 // ask sends a request to the admin API and decodes the response into report.
 func (p *Process) ask(ctx context.Context, method, path string, report any) error {
-	h := &http.Client{Transport: &http.Transport{DisableKeepAlives: true}, Timeout: roundMax}
+	c := p.Credentials().raw(p.Admin(), &http.Transport{DisableKeepAlives: true}, roundMax)
 	path, query, _ := strings.Cut(path, "?")
-	response, err := s3client.New(p.Admin(), p.Credentials().keys(), h).Do(ctx, &s3client.Request{Method: method, Path: path, Query: query})
+	response, err := c.Fetch(ctx, &sdk.Request{Method: method, Path: path, Query: query})
 	if err == nil && response.Status != http.StatusOK {
 		err = fmt.Errorf("%w: status %d: %s", errRefused, response.Status, response.Body)
 	}

@@ -17,7 +17,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"orcas/faults/result"
-	"orcas/internal/s3client"
+	"orcas/sdk"
 )
 
 // TestSlowReaders has a thousand clients read objects slowly from a small drive, and one more read an object that is
@@ -128,7 +128,7 @@ func (tr *trickle) open(key string, size int64) *slowClient {
 	require.NoError(tr.t, err)
 	c := &slowClient{conn: conn, keep: len(tr.clients) == 0}
 	tr.clients = append(tr.clients, c)
-	r, err := tr.d.client.raw.Sign(tr.t.Context(), &s3client.Request{Method: http.MethodGet, Path: "/" + bucket + "/" + key})
+	r, err := tr.d.client.raw.Sign(tr.t.Context(), &sdk.Request{Method: http.MethodGet, Path: "/" + bucket + "/" + key})
 	require.NoError(tr.t, err)
 	require.NoError(tr.t, conn.SetDeadline(time.Now().Add(requestTimeout)))
 	require.NoError(tr.t, r.Write(conn))

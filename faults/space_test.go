@@ -12,7 +12,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"orcas/faults/result"
-	"orcas/internal/s3client"
+	"orcas/internal/loadgen"
 	"orcas/perf"
 )
 
@@ -30,7 +30,7 @@ const packedBlock = 8 << 20
 // spaceServer is a server with objects to overwrite.
 type spaceServer struct {
 	*Process
-	target   *s3client.Target
+	target   *loadgen.Target
 	contents *perf.Contents
 	objects  int
 	next     uint64 // the number of the next piece of content
@@ -48,7 +48,7 @@ func newSpaceServer(t *testing.T, binary, name string, objects int, env ...strin
 	require.NoError(t, client.CreateBucket(t.Context()))
 	client.Close()
 	address := strings.TrimPrefix(endpoint, "http://")
-	s.target = s3client.NewTarget(address, s.Credentials().keys(), "us-east-1")
+	s.target = loadgen.NewTarget(address, loadgen.Keys{Access: s.Credentials().AccessKey, Secret: s.Credentials().SecretKey}, "us-east-1")
 	s.put(t, objects)
 	return s
 }
@@ -58,9 +58,9 @@ func (s *spaceServer) put(t *testing.T, n int) *perf.LoadResult {
 	t.Helper()
 	first := s.next
 	s.next += uint64(n)
-	return s.run(t, n, func(w *perf.Worker, n uint64) (s3client.Request, perf.Expect) {
+	return s.run(t, n, func(w *perf.Worker, n uint64) (loadgen.Request, perf.Expect) {
 		body, hash := w.Body(s.contents, first+n)
-		return s3client.Request{Op: "put", Method: http.MethodPut, Path: s.path(first + n), Body: body, Hash: hash}, perf.Expect{Status: http.StatusOK}
+		return loadgen.Request{Op: "put", Method: http.MethodPut, Path: s.path(first + n), Body: body, Hash: hash}, perf.Expect{Status: http.StatusOK}
 	})
 }
 
@@ -68,7 +68,7 @@ func (s *spaceServer) path(n uint64) string {
 	return fmt.Sprintf("/%s/%08d", bucket, n%uint64(s.objects))
 }
 
-func (s *spaceServer) run(t *testing.T, n int, next func(*perf.Worker, uint64) (s3client.Request, perf.Expect)) *perf.LoadResult {
+func (s *spaceServer) run(t *testing.T, n int, next func(*perf.Worker, uint64) (loadgen.Request, perf.Expect)) *perf.LoadResult {
 	t.Helper()
 	load := &perf.Load{Target: s.target, Workers: spaceWorkers, Count: uint64(n), Duration: time.Hour, Next: next}
 	r, err := load.Run(t.Context())
@@ -126,8 +126,8 @@ func TestSpace(t *testing.T) {
 	if float64(idle) > 1.15*float64(live) {
 		t.Errorf("blocks take %d bytes for %d live bytes after reclaim; expected at most 1.15 times the live bytes", idle, live)
 	}
-	s.run(t, objects, func(_ *perf.Worker, n uint64) (s3client.Request, perf.Expect) {
-		return s3client.Request{Op: "get", Method: http.MethodGet, Path: s.path(n)}, perf.Expect{Status: http.StatusOK, Size: spaceSize}
+	s.run(t, objects, func(_ *perf.Worker, n uint64) (loadgen.Request, perf.Expect) {
+		return loadgen.Request{Op: "get", Method: http.MethodGet, Path: s.path(n)}, perf.Expect{Status: http.StatusOK, Size: spaceSize}
 	})
 	require.NoError(t, s.Stop())
 	require.Empty(t, s.Alarms())

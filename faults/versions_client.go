@@ -19,7 +19,7 @@ import (
 	"github.com/aws/aws-sdk-go-v2/service/s3/types"
 	smithyhttp "github.com/aws/smithy-go/transport/http"
 
-	"orcas/internal/s3client"
+	"orcas/sdk"
 )
 
 // In returns a client of another bucket that shares the connections of c.
@@ -303,7 +303,7 @@ func (c *Client) ListVersions(ctx context.Context, prefix string, pageSize int32
 }
 
 func (c *Client) versionsPage(ctx context.Context, query url.Values) (page versionsPage, err error) {
-	response, err := c.raw.Do(ctx, &s3client.Request{Method: http.MethodGet, Path: "/" + c.bucket, Query: query.Encode()})
+	response, err := c.raw.Fetch(ctx, &sdk.Request{Method: http.MethodGet, Path: "/" + c.bucket, Query: query.Encode()})
 	if err == nil && response.Status != http.StatusOK {
 		err = fmt.Errorf("list versions: status %d: %s", response.Status, response.Body)
 	}

@@ -8,7 +8,7 @@ import (
 
 	"github.com/zeebo/xxh3"
 
-	"orcas/internal/s3client"
+	"orcas/internal/loadgen"
 	"orcas/perf/result"
 )
 
@@ -94,15 +94,15 @@ func (r *run) nullCeilings(turn time.Duration) (rows []result.Row, err error) {
 // nullLoad returns a closed loop of one kind of request for the null server.
 func (r *run) nullLoad(method string, size, workers int, turn time.Duration) *Load {
 	contents, hash := NewContents(size, r.o.Compressible), xxh3.Hash(nullBody(size))
-	return &Load{Workers: workers, Duration: turn, Next: func(w *Worker, n uint64) (s3client.Request, Expect) {
+	return &Load{Workers: workers, Duration: turn, Next: func(w *Worker, n uint64) (loadgen.Request, Expect) {
 		path := "/perf/" + strconv.FormatUint(n, 16) + "-" + strconv.Itoa(size)
 		switch method {
 		case http.MethodPut:
 			body, sha := w.Body(contents, n)
-			return s3client.Request{Op: "put", Method: method, Path: path, Body: body, Hash: sha}, Expect{Status: 200}
+			return loadgen.Request{Op: "put", Method: method, Path: path, Body: body, Hash: sha}, Expect{Status: 200}
 		case http.MethodHead:
-			return s3client.Request{Op: "head", Method: method, Path: path}, Expect{Status: 200}
+			return loadgen.Request{Op: "head", Method: method, Path: path}, Expect{Status: 200}
 		}
-		return s3client.Request{Op: "get", Method: method, Path: path}, Expect{Status: 200, Body: true, Size: int64(size), XXH3: hash}
+		return loadgen.Request{Op: "get", Method: method, Path: path}, Expect{Status: 200, Body: true, Size: int64(size), XXH3: hash}
 	}}
 }

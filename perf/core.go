@@ -8,7 +8,7 @@ import (
 	"strings"
 	"sync"
 
-	"orcas/internal/s3client"
+	"orcas/internal/loadgen"
 	"orcas/perf/result"
 )
 
@@ -329,12 +329,12 @@ func (c *core) lists() error {
 		{"1000 keys", "list-type=2&max-keys=1000&prefix=list%2Fhidden%2F", 10},
 		{"with a delimiter", "delimiter=%2F&list-type=2&prefix=list%2F", 2},
 	} {
-		res, err := c.load(&Load{Workers: 1, Duration: c.p.duration, Script: true, Next: func(_ *Worker, n uint64) (s3client.Request, Expect) {
+		res, err := c.load(&Load{Workers: 1, Duration: c.p.duration, Script: true, Next: func(_ *Worker, n uint64) (loadgen.Request, Expect) {
 			query := v.query
 			if v.name == "1000 keys" {
 				query = fmt.Sprintf("%s&start-after=list%%2Fhidden%%2F%08d", query, n*7919%uint64(max(keys-1000, 1)))
 			}
-			return s3client.Request{Op: "list", Method: http.MethodGet, Path: "/" + c.bucket, Query: query}, Expect{Status: http.StatusOK}
+			return loadgen.Request{Op: "list", Method: http.MethodGet, Path: "/" + c.bucket, Query: query}, Expect{Status: http.StatusOK}
 		}})
 		if err != nil {
 			return err

@@ -13,7 +13,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"orcas/internal/s3client"
+	"orcas/internal/loadgen"
 	"orcas/perf/result"
 )
 
@@ -265,7 +265,7 @@ func TestShared(t *testing.T) {
 	var mu sync.Mutex
 	var numbers []uint64
 	requests := make([]int, 4)
-	l := &Load{Target: target, Workers: len(requests), Count: count, Shared: true, Next: func(w *Worker, n uint64) (s3client.Request, Expect) {
+	l := &Load{Target: target, Workers: len(requests), Count: count, Shared: true, Next: func(w *Worker, n uint64) (loadgen.Request, Expect) {
 		mu.Lock()
 		defer mu.Unlock()
 		numbers = append(numbers, n)
@@ -274,7 +274,7 @@ func TestShared(t *testing.T) {
 		if w.ID == 0 {
 			path = "/b/slow"
 		}
-		return s3client.Request{Op: "get", Method: http.MethodGet, Path: path}, Expect{Status: http.StatusOK}
+		return loadgen.Request{Op: "get", Method: http.MethodGet, Path: path}, Expect{Status: http.StatusOK}
 	}}
 	res, err := l.Run(t.Context())
 	require.NoError(t, err)

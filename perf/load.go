@@ -12,7 +12,7 @@ import (
 
 	"github.com/HdrHistogram/hdrhistogram-go"
 
-	"orcas/internal/s3client"
+	"orcas/internal/loadgen"
 )
 
 // Load is a stream of requests to one Target, in a closed or an open loop.
@@ -23,7 +23,7 @@ import (
 // intended time, so a stall shows in all requests that it delays. Workers then bounds the number of connections. If all
 // of them are busy, a request waits, and the wait counts as latency.
 type Load struct {
-	Target   *s3client.Target
+	Target   *loadgen.Target
 	Workers  int
 	Rate     float64       // requests per second; 0 means a closed loop
 	RateTo   float64       // the rate changes linearly to this one, if not 0
@@ -34,7 +34,7 @@ type Load struct {
 	// Next returns request n and the expected response. Requests are numbered from 0, without gaps in an open loop; in
 	// a closed loop, worker w has the numbers w, w+Workers, ... unless Shared is set. Next is called by many goroutines
 	// concurrently, but for each Worker by only one.
-	Next func(w *Worker, n uint64) (s3client.Request, Expect)
+	Next func(w *Worker, n uint64) (loadgen.Request, Expect)
 	// Shared makes the workers of a closed loop share one sequence of numbers: each request gets the next number. So
 	// fast workers send more requests than slow ones, and all workers stay busy until Count is reached. The numbers
 	// below Count have no gaps.
@@ -54,8 +54,8 @@ type Load struct {
 // Worker is the user of one connection. State belongs to Next.
 type Worker struct {
 	ID    int
-	Last  s3client.Reply // the response to the previous request
-	OK    bool           // Last was the expected response
+	Last  loadgen.Reply // the response to the previous request
+	OK    bool          // Last was the expected response
 	State any
 	body  []byte
 	of    *Contents
@@ -76,12 +76,12 @@ type Expect struct {
 	Body   bool // compare Size and XXH3
 	Size   int64
 	XXH3   uint64
-	Type   string                        // the Content-Type, if not empty; needs Request.Keep
-	Check  func(a *s3client.Reply) error // a further check, if not nil
+	Type   string                       // the Content-Type, if not empty; needs Request.Keep
+	Check  func(a *loadgen.Reply) error // a further check, if not nil
 }
 
 // mismatch returns an error if a response is not as expected.
-func (e *Expect) mismatch(a *s3client.Reply) error {
+func (e *Expect) mismatch(a *loadgen.Reply) error {
 	switch {
 	case a.Status != e.Status:
 		return fmt.Errorf("status %d, not %d", a.Status, e.Status)
@@ -204,9 +204,9 @@ func (r *runner) mustFinish(w *Worker) bool {
 }
 
 func (r *runner) closed() error {
-	clients := make([]s3client.Conn, r.Workers)
+	clients := make([]loadgen.Conn, r.Workers)
 	for i := range clients {
-		clients[i] = s3client.NewConn(r.ctx, r.Target)
+		clients[i] = loadgen.NewConn(r.ctx, r.Target)
 		defer clients[i].Close()
 		if err := clients[i].Connect(); err != nil {
 			return err
@@ -230,7 +230,7 @@ func (r *runner) closed() error {
 }
 
 // one sends request n and records the response. In an open loop, latency counts from begin.
-func (r *runner) one(c s3client.Conn, w *Worker, n uint64, begin time.Time) {
+func (r *runner) one(c loadgen.Conn, w *Worker, n uint64, begin time.Time) {
 	call, want := r.Next(w, n)
 	if r.Rate == 0 {
 		begin = time.Now() // do not count the time to generate the body

@@ -12,7 +12,7 @@ import (
 	"github.com/stretchr/testify/require"
 	"github.com/zeebo/xxh3"
 
-	"orcas/internal/s3client"
+	"orcas/internal/loadgen"
 )
 
 func TestContents(t *testing.T) {
@@ -88,8 +88,8 @@ func TestMaxErrorRate(t *testing.T) {
 // TestExpectedErrorIsASuccess: a 404 counts as a success if the load expects it.
 func TestExpectedErrorIsASuccess(t *testing.T) {
 	target := lying(t, func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(404) })
-	l := &Load{Target: target, Workers: 2, Count: 50, Next: func(*Worker, uint64) (s3client.Request, Expect) {
-		return s3client.Request{Op: "get", Method: "GET", Path: "/b/k"}, Expect{Status: 404}
+	l := &Load{Target: target, Workers: 2, Count: 50, Next: func(*Worker, uint64) (loadgen.Request, Expect) {
+		return loadgen.Request{Op: "get", Method: "GET", Path: "/b/k"}, Expect{Status: 404}
 	}}
 	res, err := l.Run(t.Context())
 	require.NoError(t, err)
@@ -114,8 +114,8 @@ func TestRatesDiffer(t *testing.T) {
 		}
 	})
 	time.AfterFunc(600*time.Millisecond, func() { close(release) })
-	l := &Load{Target: target, Workers: 4, Rate: 200, Duration: 500 * time.Millisecond, Next: func(*Worker, uint64) (s3client.Request, Expect) {
-		return s3client.Request{Op: "get", Method: "GET", Path: "/b/k"}, Expect{Status: 200}
+	l := &Load{Target: target, Workers: 4, Rate: 200, Duration: 500 * time.Millisecond, Next: func(*Worker, uint64) (loadgen.Request, Expect) {
+		return loadgen.Request{Op: "get", Method: "GET", Path: "/b/k"}, Expect{Status: 200}
 	}}
 	res, err := l.Run(t.Context())
 	require.NoError(t, err)
@@ -146,8 +146,8 @@ func TestStall(t *testing.T) {
 				<-open
 			}
 		})
-		l := &Load{Target: target, Workers: 1, Rate: rate, Count: 300, Next: func(*Worker, uint64) (s3client.Request, Expect) {
-			return s3client.Request{Op: "get", Method: "GET", Path: "/b/k"}, Expect{Status: 200}
+		l := &Load{Target: target, Workers: 1, Rate: rate, Count: 300, Next: func(*Worker, uint64) (loadgen.Request, Expect) {
+			return loadgen.Request{Op: "get", Method: "GET", Path: "/b/k"}, Expect{Status: 200}
 		}}
 		if rate > 0 {
 			l.Workers = 8
@@ -180,9 +180,9 @@ func TestSchedule(t *testing.T) {
 
 func TestBadOptions(t *testing.T) {
 	target, dir := start(t)
-	wrong, err := s3client.ParseTarget(target.Endpoint(), s3client.Keys{Access: "nobody", Secret: "not-the-secret"}, ownRegion, "", false, false)
+	wrong, err := loadgen.ParseTarget(target.Endpoint(), loadgen.Keys{Access: "nobody", Secret: "not-the-secret"}, ownRegion, "", false, false)
 	require.NoError(t, err)
-	away, err := s3client.ParseTarget("http://127.0.0.1:1", s3client.Keys{Access: "nobody", Secret: "not-the-secret"}, ownRegion, "", false, false)
+	away, err := loadgen.ParseTarget("http://127.0.0.1:1", loadgen.Keys{Access: "nobody", Secret: "not-the-secret"}, ownRegion, "", false, false)
 	require.NoError(t, err)
 	for name, c := range map[string]struct {
 		change func(o *Options)
@@ -212,10 +212,10 @@ func TestBadOptions(t *testing.T) {
 	}
 	require.DirExists(t, dir)
 	for _, endpoint := range []string{"", "localhost:9000", "ftp://x", "http://x/bucket", "http://"} {
-		_, err := s3client.ParseTarget(endpoint, s3client.Keys{}, "", "", false, false)
+		_, err := loadgen.ParseTarget(endpoint, loadgen.Keys{}, "", "", false, false)
 		require.Error(t, err, endpoint)
 	}
-	_, err = s3client.ParseTarget("http://x", s3client.Keys{}, "", "", false, true)
+	_, err = loadgen.ParseTarget("http://x", loadgen.Keys{}, "", "", false, true)
 	require.ErrorContains(t, err, "HTTP/2 needs an https")
 	require.True(t, errors.Is(needsOwn, ErrUnsupported))
 }

@@ -9,7 +9,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
-	"orcas/internal/s3client"
+	"orcas/internal/loadgen"
 )
 
 // due returns the time after the start at which request n of an open loop is due.
@@ -60,7 +60,7 @@ func (r *runner) open() (o opened, err error) {
 		return o, err
 	}
 	defer clock.close()
-	first := s3client.NewConn(r.ctx, r.Target)
+	first := loadgen.NewConn(r.ctx, r.Target)
 	if err := first.Connect(); err != nil { // no server is listening
 		return o, err
 	}
@@ -109,7 +109,7 @@ func (p *pool) send(t ticket) {
 }
 
 func (p *pool) work(id int, work chan ticket) {
-	c := s3client.NewConn(p.r.ctx, p.r.Target)
+	c := loadgen.NewConn(p.r.ctx, p.r.Target)
 	defer func() { _ = c.Close() }() // an error does not matter at this point
 	w := &Worker{ID: id}
 	for t := range work {

@@ -15,7 +15,7 @@ import (
 	"time"
 
 	"orcas/internal/freeport"
-	"orcas/internal/s3client"
+	"orcas/internal/loadgen"
 )
 
 // Peers are the programs of other S3 servers, which the scenario "peers" compares with ORCAS. A server with an empty
@@ -35,7 +35,7 @@ type peer struct {
 	ready            string   // a path that returns 200 when the server is ready
 	// command returns the arguments and the environment for a server on a loopback address, with its data in the
 	// existing directory dir.
-	command func(address, dir string, keys s3client.Keys) (args, env []string, err error)
+	command func(address, dir string, keys loadgen.Keys) (args, env []string, err error)
 }
 
 // list returns every kind of peer.
@@ -47,19 +47,19 @@ func (p Peers) list() []peer {
 	}, p.more...)
 }
 
-func minio(address, dir string, keys s3client.Keys) (args, env []string, err error) {
+func minio(address, dir string, keys loadgen.Keys) (args, env []string, err error) {
 	console, err := freeport.Address()
 	return []string{"server", "--quiet", "--address", address, "--console-address", console, dir},
 		[]string{"MINIO_ROOT_USER=" + keys.Access, "MINIO_ROOT_PASSWORD=" + keys.Secret, "MINIO_BROWSER=off", "MINIO_UPDATE=off", "MINIO_CALLHOME_ENABLE=off"}, err
 }
 
-func versitygw(address, dir string, keys s3client.Keys) (args, env []string, err error) {
+func versitygw(address, dir string, keys loadgen.Keys) (args, env []string, err error) {
 	return []string{"--port", address, "--health", "/health", "--region", ownRegion, "posix", dir},
 		[]string{"ROOT_ACCESS_KEY=" + keys.Access, "ROOT_SECRET_KEY=" + keys.Secret}, nil
 }
 
 // seaweedfs runs all servers of SeaweedFS in one process. Each of them has two ports, one for gRPC.
-func seaweedfs(address, dir string, keys s3client.Keys) (args, env []string, err error) {
+func seaweedfs(address, dir string, keys loadgen.Keys) (args, env []string, err error) {
 	config := filepath.Join(filepath.Dir(dir), filepath.Base(dir)+".s3.json")
 	text := fmt.Sprintf(`{"identities":[{"name":"perf","credentials":[{"accessKey":%q,"secretKey":%q}],"actions":["Admin","Read","Write","List","Tagging"]}]}`, keys.Access, keys.Secret)
 	if err := os.WriteFile(config, []byte(text), 0o600); err != nil {
@@ -150,7 +150,7 @@ func (r *run) beginContender(c *contender, name string, under ...string) error {
 	}
 	c.process.Target.Signing = r.o.Signing
 	for start := time.Now(); ; sleep(r.ctx, 100*time.Millisecond) {
-		a, err := once(r.ctx, c.process.Target, s3client.Request{Method: http.MethodPut, Path: "/" + r.bucket, Keep: true})
+		a, err := once(r.ctx, c.process.Target, loadgen.Request{Method: http.MethodPut, Path: "/" + r.bucket, Keep: true})
 		if err == nil && (a.Status == http.StatusOK || a.Status == http.StatusConflict) {
 			return nil
 		}
@@ -194,7 +194,7 @@ func (s *session) countSyncs(c *contender, n int) (float64, error) {
 	contents := s.contents(4 * kib)
 	put := func(count int, name string) error {
 		base := s.fresh()
-		res, err := (&Load{Target: c.process.Target, Workers: 1, Count: uint64(count), Next: func(w *Worker, n uint64) (s3client.Request, Expect) {
+		res, err := (&Load{Target: c.process.Target, Workers: 1, Count: uint64(count), Next: func(w *Worker, n uint64) (loadgen.Request, Expect) {
 			return s.put(w, contents, name+key(n), base+n)
 		}}).Run(s.ctx)
 		if err == nil && res.ErrorRate() > 0 {

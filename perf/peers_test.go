@@ -10,14 +10,14 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"orcas/internal/s3client"
+	"orcas/internal/loadgen"
 	"orcas/perf/result"
 )
 
 // another returns a peer that runs this test binary as a server under another name.
 func another(name, path, ready string) peer {
 	return peer{name: name, flag: "--another", path: path, version: []string{"-test.list=^$"}, ready: ready,
-		command: func(address, dir string, _ s3client.Keys) (args, env []string, err error) {
+		command: func(address, dir string, _ loadgen.Keys) (args, env []string, err error) {
 			return []string{"server", "--data", filepath.Join(dir, "data"), "--address", address}, nil, nil
 		}}
 }
@@ -80,7 +80,7 @@ func TestPeers(t *testing.T) {
 func TestPeerCommands(t *testing.T) {
 	dir := filepath.Join(t.TempDir(), "data")
 	for _, p := range (Peers{MinIO: "a", VersityGW: "b", SeaweedFS: "c"}).list() {
-		args, env, err := p.command("127.0.0.1:12345", dir, s3client.Keys{Access: "access-key", Secret: "secret-key"})
+		args, env, err := p.command("127.0.0.1:12345", dir, loadgen.Keys{Access: "access-key", Secret: "secret-key"})
 		require.NoError(t, err)
 		line := strings.Join(args, " ")
 		require.Contains(t, line, "12345", p.name)

@@ -16,7 +16,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"orcas/internal/s3client"
+	"orcas/internal/loadgen"
 	"orcas/perf/result"
 	"orcas/server"
 )
@@ -72,7 +72,7 @@ func (q quiet) Row(text string)         { q.t.Log(text) }
 func tiny(t *testing.T, scenarios ...string) Options {
 	program, err := os.Executable()
 	require.NoError(t, err)
-	return Options{Profile: Smoke, Scenarios: scenarios, Program: program, Before: program, Dir: t.TempDir(), Signing: s3client.Signed, Progress: quiet{t},
+	return Options{Profile: Smoke, Scenarios: scenarios, Program: program, Before: program, Dir: t.TempDir(), Signing: loadgen.Signed, Progress: quiet{t},
 		Duration: 60 * time.Millisecond, Keys: 110, Rate: 600, Workers: 10, Turns: 1}
 }
 
@@ -83,7 +83,7 @@ func empty(t *testing.T, dir string) {
 }
 
 // start starts a server and returns a target for it.
-func start(t *testing.T) (*s3client.Target, string) {
+func start(t *testing.T) (*loadgen.Target, string) {
 	t.Helper()
 	o := tiny(t)
 	dir := t.TempDir()
@@ -256,9 +256,9 @@ func TestEndpointIsLeftAsItWas(t *testing.T) {
 	require.Empty(t, bucketsOf(t, target))
 
 	// An existing bucket keeps its objects, and gets no others.
-	_, err = once(t.Context(), target, s3client.Request{Method: "PUT", Path: "/mine"})
+	_, err = once(t.Context(), target, loadgen.Request{Method: "PUT", Path: "/mine"})
 	require.NoError(t, err)
-	_, err = once(t.Context(), target, s3client.Request{Method: "PUT", Path: "/mine/kept"})
+	_, err = once(t.Context(), target, loadgen.Request{Method: "PUT", Path: "/mine/kept"})
 	require.NoError(t, err)
 	o.Bucket = "mine"
 	_, err = Run(t.Context(), o)
@@ -272,8 +272,8 @@ func TestEndpointIsLeftAsItWas(t *testing.T) {
 	require.Empty(t, l.Uploads)
 }
 
-func bucketsOf(t *testing.T, target *s3client.Target) []string {
-	a, err := once(context.Background(), target, s3client.Request{Method: "GET", Path: "/", Keep: true})
+func bucketsOf(t *testing.T, target *loadgen.Target) []string {
+	a, err := once(context.Background(), target, loadgen.Request{Method: "GET", Path: "/", Keep: true})
 	require.NoError(t, err)
 	require.Equal(t, 200, a.Status)
 	if name := element(a.Body, "Name"); name != "" {
@@ -309,14 +309,14 @@ func (*onStep) Row(string)         {}
 
 // TestWaysOfSending runs scenarios with every way of signing, over TLS and over HTTP/2.
 func TestWaysOfSending(t *testing.T) {
-	for _, signing := range []s3client.Signing{s3client.Signed, s3client.Unsigned, s3client.Chunked, s3client.Trailer} {
+	for _, signing := range []loadgen.Signing{loadgen.Signed, loadgen.Unsigned, loadgen.Chunked, loadgen.Trailer} {
 		o := tiny(t, "file-sweep", "web-conformance")
-		o.Signing, o.TLS, o.H2, o.Compressible = signing, signing != s3client.Signed, signing == s3client.Trailer, 0.5
+		o.Signing, o.TLS, o.H2, o.Compressible = signing, signing != loadgen.Signed, signing == loadgen.Trailer, 0.5
 		doc, err := Run(t.Context(), o)
 		require.NoError(t, err, signing)
 		require.Len(t, doc.Scenarios, 2)
-		require.Equal(t, map[s3client.Signing]string{
-			s3client.Signed: "http/1.1", s3client.Unsigned: "http/1.1+tls", s3client.Chunked: "http/1.1+tls", s3client.Trailer: "h2+tls",
+		require.Equal(t, map[loadgen.Signing]string{
+			loadgen.Signed: "http/1.1", loadgen.Unsigned: "http/1.1+tls", loadgen.Chunked: "http/1.1+tls", loadgen.Trailer: "h2+tls",
 		}[signing], doc.Environment.Protocol)
 		for _, row := range append(doc.Scenarios[0].Results, doc.Scenarios[1].Results...) {
 			sensible(t, string(signing), &row)
@@ -325,7 +325,7 @@ func TestWaysOfSending(t *testing.T) {
 }
 
 // lying starts a server that passes requests for objects to a handler, and handles requests for buckets correctly.
-func lying(t *testing.T, object http.HandlerFunc) *s3client.Target {
+func lying(t *testing.T, object http.HandlerFunc) *loadgen.Target {
 	l, err := net.Listen("tcp", "127.0.0.1:0")
 	require.NoError(t, err)
 	var wg sync.WaitGroup
@@ -342,7 +342,7 @@ func lying(t *testing.T, object http.HandlerFunc) *s3client.Target {
 	})}
 	wg.Go(func() { _ = s.Serve(l) })
 	t.Cleanup(func() { s.Close(); wg.Wait() })
-	target, err := s3client.ParseTarget("http://"+l.Addr().String(), s3client.Keys{Access: "access", Secret: "secret-key"}, ownRegion, "", false, false)
+	target, err := loadgen.ParseTarget("http://"+l.Addr().String(), loadgen.Keys{Access: "access", Secret: "secret-key"}, ownRegion, "", false, false)
 	require.NoError(t, err)
 	return target
 }

@@ -19,14 +19,14 @@ import (
 
 	"orcas/internal/environ"
 	"orcas/internal/freeport"
-	"orcas/internal/s3client"
+	"orcas/internal/loadgen"
 )
 
 // NewKeys returns random credentials.
-func NewKeys() s3client.Keys {
+func NewKeys() loadgen.Keys {
 	var b [20]byte
 	_, _ = rand.Read(b[:]) // never fails
-	return s3client.Keys{Access: "PERF" + hex.EncodeToString(b[:6]), Secret: hex.EncodeToString(b[:])}
+	return loadgen.Keys{Access: "PERF" + hex.EncodeToString(b[:6]), Secret: hex.EncodeToString(b[:])}
 }
 
 // ownRegion is the region of the servers that a run starts.
@@ -40,7 +40,7 @@ type Program struct {
 	Args  []string
 	Env   []string
 	Ready string // a path that returns 200 once the server accepts requests
-	Keys  s3client.Keys
+	Keys  loadgen.Keys
 	TLS   bool // --tls-self-signed is among Args
 
 	Address string   // the address that Args contain; if empty, --address with a free one is added
@@ -49,7 +49,7 @@ type Program struct {
 
 // Process is a server under load.
 type Process struct {
-	Target     *s3client.Target
+	Target     *loadgen.Target
 	PID        int
 	ReadyAfter time.Duration // time from the start until the server was ready
 	program    Program
@@ -88,7 +88,7 @@ func (p Program) Start(ctx context.Context) (*Process, error) {
 		return nil, err
 	}
 	s := &Process{
-		Target: s3client.NewTarget(address, p.Keys, ownRegion),
+		Target: loadgen.NewTarget(address, p.Keys, ownRegion),
 		PID:    cmd.Process.Pid, program: p, cmd: cmd, done: make(chan struct{}),
 	}
 	if p.TLS {

@@ -32,7 +32,7 @@ import (
 	"strings"
 	"time"
 
-	"orcas/internal/s3client"
+	"orcas/internal/loadgen"
 	"orcas/perf/result"
 )
 
@@ -54,17 +54,17 @@ const saturation = 2
 // Options define a run.
 type Options struct {
 	Profile   Profile
-	Scenarios []string         // IDs of the scenarios; if empty, all that can be run
-	Target    *s3client.Target // the server to load; if nil, the run starts its own, with Program and their data in Dir
-	Bucket    string           // a bucket of the target; if empty, one is created, and deleted at the end
-	ServerPID int              // process ID of the target, to measure its CPU time and memory; 0 if they are not measured
-	Program   string           // the path of this program
-	Peers     Peers            // other servers to compare with
-	Before    string           // the path of another build of ORCAS; scenario builds only
-	Dir       string           // a directory on the file system to measure
-	TLS, H2   bool             // settings of the servers that the run starts
+	Scenarios []string        // IDs of the scenarios; if empty, all that can be run
+	Target    *loadgen.Target // the server to load; if nil, the run starts its own, with Program and their data in Dir
+	Bucket    string          // a bucket of the target; if empty, one is created, and deleted at the end
+	ServerPID int             // process ID of the target, to measure its CPU time and memory; 0 if they are not measured
+	Program   string          // the path of this program
+	Peers     Peers           // other servers to compare with
+	Before    string          // the path of another build of ORCAS; scenario builds only
+	Dir       string          // a directory on the file system to measure
+	TLS, H2   bool            // settings of the servers that the run starts
 
-	Signing      s3client.Signing
+	Signing      loadgen.Signing
 	Compressible float64 // share of zeros in bodies, 0 to 1
 	MaxErrorRate float64 // maximum error rate of a load, 0 to 1; above it the run fails
 
@@ -112,7 +112,7 @@ type run struct {
 	o      Options
 	id     string
 	dir    string // directory for the servers that it starts
-	keys   s3client.Keys
+	keys   loadgen.Keys
 	doc    *result.Run
 	bucket string // bucket of the target
 }
@@ -225,7 +225,7 @@ func (r *run) fits(sc *scenario) error {
 func (r *run) beginOwn(e *result.Environment) error {
 	r.bucket = "perf-" + r.id
 	e.FileSystem, e.SameMachine, e.Durability, e.Server = fileSystem(r.dir), true, "strict", "orcas "+r.o.Version
-	own := s3client.Target{H2: r.o.H2}
+	own := loadgen.Target{H2: r.o.H2}
 	if r.o.TLS || r.o.H2 {
 		own.TLS = &tls.Config{}
 	}
@@ -254,7 +254,7 @@ func (r *run) beginTarget(e *result.Environment) (end func() error, err error) {
 	if r.bucket == "" {
 		r.bucket, method, made = "perf-"+r.id, http.MethodPut, true
 	}
-	a, err := once(r.ctx, t, s3client.Request{Method: method, Path: "/" + r.bucket, Keep: true})
+	a, err := once(r.ctx, t, loadgen.Request{Method: method, Path: "/" + r.bucket, Keep: true})
 	if err != nil {
 		return nil, fmt.Errorf("cannot reach %s: %w", t.Endpoint(), err)
 	}
@@ -274,7 +274,7 @@ func (r *run) beginTarget(e *result.Environment) (end func() error, err error) {
 		}
 		ctx, cancel := context.WithTimeout(context.WithoutCancel(r.ctx), cleanTimeout)
 		defer cancel()
-		a, err := once(ctx, t, s3client.Request{Method: http.MethodDelete, Path: "/" + r.bucket, Keep: true})
+		a, err := once(ctx, t, loadgen.Request{Method: http.MethodDelete, Path: "/" + r.bucket, Keep: true})
 		if err == nil && a.Status != http.StatusNoContent && a.Status != http.StatusOK {
 			err = errors.New(describe(a))
 		}
@@ -287,7 +287,7 @@ func (r *run) beginTarget(e *result.Environment) (end func() error, err error) {
 
 // askHealth reads the version and the durability from the health API, if the server is ORCAS.
 func (r *run) askHealth(e *result.Environment) {
-	a, err := once(r.ctx, r.o.Target, s3client.Request{Method: http.MethodGet, Path: "/-/health/ready", Anonymous: true, Keep: true})
+	a, err := once(r.ctx, r.o.Target, loadgen.Request{Method: http.MethodGet, Path: "/-/health/ready", Anonymous: true, Keep: true})
 	var health struct{ Status, Durability, Version string }
 	if err != nil || a.Status != http.StatusOK || json.Unmarshal(a.Body, &health) != nil || health.Durability == "" {
 		return // it is another server
@@ -296,15 +296,15 @@ func (r *run) askHealth(e *result.Environment) {
 }
 
 // describe returns the status and the S3 error code of a response whose body was kept.
-func describe(a s3client.Reply) string {
+func describe(a loadgen.Reply) string {
 	_, code, _ := strings.Cut(string(a.Body), "<Code>")
 	code, _, _ = strings.Cut(code, "<")
 	return strings.TrimSpace(fmt.Sprintf("status %d %s", a.Status, code))
 }
 
 // once sends one request over a new connection.
-func once(ctx context.Context, t *s3client.Target, call s3client.Request) (s3client.Reply, error) {
-	c := s3client.NewConn(ctx, t)
+func once(ctx context.Context, t *loadgen.Target, call loadgen.Request) (loadgen.Reply, error) {
+	c := loadgen.NewConn(ctx, t)
 	defer c.Close()
 	return c.Do(&call)
 }
@@ -331,7 +331,7 @@ func (r *run) startServer(p Program) (*Process, error) {
 		return nil, err
 	}
 	r.adapt(s)
-	a, err := once(r.ctx, s.Target, s3client.Request{Method: http.MethodPut, Path: "/" + r.bucket, Keep: true})
+	a, err := once(r.ctx, s.Target, loadgen.Request{Method: http.MethodPut, Path: "/" + r.bucket, Keep: true})
 	if err == nil && a.Status != http.StatusOK {
 		err = errors.New(describe(a))
 	}

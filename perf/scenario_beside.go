@@ -8,7 +8,7 @@ import (
 	"sync"
 	"sync/atomic"
 
-	"orcas/internal/s3client"
+	"orcas/internal/loadgen"
 	"orcas/perf/result"
 )
 
@@ -63,8 +63,8 @@ func (b *beside) largeLoad() *Load { return b.putLoad(b.large, streamWorkers) }
 // createLoad creates multipart uploads. It is an open loop, so an upload that is created late counts as slow.
 func (b *beside) createLoad() *Load {
 	base := b.fresh()
-	return &Load{Workers: 8, Rate: b.p.rates[0], Duration: b.p.duration, Next: func(_ *Worker, n uint64) (s3client.Request, Expect) {
-		return s3client.Request{Op: "create-upload", Method: http.MethodPost, Path: b.path("upload/" + key(base+n)), Query: "uploads="}, Expect{Status: http.StatusOK}
+	return &Load{Workers: 8, Rate: b.p.rates[0], Duration: b.p.duration, Next: func(_ *Worker, n uint64) (loadgen.Request, Expect) {
+		return loadgen.Request{Op: "create-upload", Method: http.MethodPost, Path: b.path("upload/" + key(base+n)), Query: "uploads="}, Expect{Status: http.StatusOK}
 	}}
 }
 

@@ -10,7 +10,7 @@ import (
 
 	"github.com/zeebo/xxh3"
 
-	"orcas/internal/s3client"
+	"orcas/internal/loadgen"
 )
 
 // trainingRecords is enough records to train a dictionary, and trainingTime is longer than the training takes.
@@ -40,10 +40,10 @@ func (c *core) records() error {
 	r := Records{Seed: 1, Size: c.p.sizes[0]}
 	put := func(from, n uint64) func(*Process) *Load {
 		return func(*Process) *Load {
-			return &Load{Workers: 16, Count: n, Next: func(_ *Worker, i uint64) (s3client.Request, Expect) {
+			return &Load{Workers: 16, Count: n, Next: func(_ *Worker, i uint64) (loadgen.Request, Expect) {
 				body := r.Record(from + i)
 				sum := sha256.Sum256(body)
-				return s3client.Request{Op: "put", Method: http.MethodPut, Path: c.path("record/" + key(from+i)), Body: body, Hash: hex.EncodeToString(sum[:])}, Expect{Status: http.StatusOK}
+				return loadgen.Request{Op: "put", Method: http.MethodPut, Path: c.path("record/" + key(from+i)), Body: body, Hash: hex.EncodeToString(sum[:])}, Expect{Status: http.StatusOK}
 			}}
 		}
 	}
@@ -61,9 +61,9 @@ func (c *core) records() error {
 		sums[n] = Expect{Status: http.StatusOK, Body: true, Size: int64(len(body)), XXH3: xxh3.Hash(body)}
 	}
 	off, on, err := c.turns(c.unpacked, c.orcas, func(*Process) *Load {
-		return &Load{Workers: 16, Duration: c.p.duration, Next: func(_ *Worker, i uint64) (s3client.Request, Expect) {
+		return &Load{Workers: 16, Duration: c.p.duration, Next: func(_ *Worker, i uint64) (loadgen.Request, Expect) {
 			n := scatter(i, len(sums))
-			return s3client.Request{Op: "get", Method: http.MethodGet, Path: c.path("record/" + key(n))}, sums[n]
+			return loadgen.Request{Op: "get", Method: http.MethodGet, Path: c.path("record/" + key(n))}, sums[n]
 		}}
 	})
 	if err != nil {

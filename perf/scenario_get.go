@@ -9,7 +9,7 @@ import (
 	"github.com/zeebo/xxh3"
 	"golang.org/x/sys/unix"
 
-	"orcas/internal/s3client"
+	"orcas/internal/loadgen"
 	"orcas/perf/result"
 )
 
@@ -19,7 +19,7 @@ func runGetWarm(s *session) error {
 		if err := s.seed(c, keys, seedName(size)); err != nil {
 			return err
 		}
-		each := &Load{Workers: 16, Count: uint64(keys), Script: true, Next: func(_ *Worker, n uint64) (s3client.Request, Expect) { return s.get(c, seedName(size)(n), n) }}
+		each := &Load{Workers: 16, Count: uint64(keys), Script: true, Next: func(_ *Worker, n uint64) (loadgen.Request, Expect) { return s.get(c, seedName(size)(n), n) }}
 		if _, err := s.load(each); err != nil { // warm up
 			return err
 		}
@@ -57,7 +57,7 @@ func runGetCold(s *session) error {
 		c, keys := contents[size], uint64(s.p.keys[0])
 		var p95, rate [2]float64
 		for i, variant := range []string{"cold", "warm"} {
-			res, err := s.load(&Load{Rate: s.p.rates[0], Count: keys, Next: func(_ *Worker, n uint64) (s3client.Request, Expect) { return s.get(c, seedName(size)(n), n) }})
+			res, err := s.load(&Load{Rate: s.p.rates[0], Count: keys, Next: func(_ *Worker, n uint64) (loadgen.Request, Expect) { return s.get(c, seedName(size)(n), n) }})
 			if err != nil {
 				return err
 			}
@@ -101,9 +101,9 @@ func runRanges(s *session) error {
 	}
 	body, _ := c.Body(0, nil)
 	for _, length := range s.p.sizes {
-		res, err := s.load(&Load{Workers: s.p.workers[0], Duration: s.p.duration, Next: func(_ *Worker, n uint64) (s3client.Request, Expect) {
+		res, err := s.load(&Load{Workers: s.p.workers[0], Duration: s.p.duration, Next: func(_ *Worker, n uint64) (loadgen.Request, Expect) {
 			from := int(scatter(n, size-length))
-			return s3client.Request{Op: "get", Method: http.MethodGet, Path: s.path(seedName(size)(0)), Header: byteRange(from, length)},
+			return loadgen.Request{Op: "get", Method: http.MethodGet, Path: s.path(seedName(size)(0)), Header: byteRange(from, length)},
 				Expect{Status: http.StatusPartialContent, Body: true, Size: int64(length), XXH3: xxh3.Hash(body[from : from+length])}
 		}})
 		if err != nil {
@@ -114,8 +114,8 @@ func runRanges(s *session) error {
 	return nil
 }
 
-func byteRange(from, length int) []s3client.Header {
-	return []s3client.Header{{Name: "Range", Value: fmt.Sprintf("bytes=%d-%d", from, from+length-1)}}
+func byteRange(from, length int) []loadgen.Header {
+	return []loadgen.Header{{Name: "Range", Value: fmt.Sprintf("bytes=%d-%d", from, from+length-1)}}
 }
 
 // mix is a mixture of requests: the percentages of GET and PUT. The rest are DELETE.
@@ -171,24 +171,24 @@ func runMixedRamp(s *session) error {
 }
 
 // mixedNull returns the requests of a mix for the null server.
-func (s *session) mixedNull(c *Contents, get, put int) func(w *Worker, n uint64) (s3client.Request, Expect) {
+func (s *session) mixedNull(c *Contents, get, put int) func(w *Worker, n uint64) (loadgen.Request, Expect) {
 	gets := s.nullLoad(http.MethodGet, c.size, 1, 0).Next
-	return func(w *Worker, n uint64) (s3client.Request, Expect) {
+	return func(w *Worker, n uint64) (loadgen.Request, Expect) {
 		switch turn := int(n % 10 * 10); {
 		case turn < get:
 			return gets(w, n)
 		case turn < get+put:
 			return s.put(w, c, "mixed/"+key(n), n)
 		}
-		return s3client.Request{Op: "delete", Method: http.MethodDelete, Path: s.path("mixed/" + key(n))}, Expect{Status: http.StatusNoContent}
+		return loadgen.Request{Op: "delete", Method: http.MethodDelete, Path: s.path("mixed/" + key(n))}, Expect{Status: http.StatusNoContent}
 	}
 }
 
 // mixed returns the requests of a mix. A DELETE deletes a key that a PUT of the same load has created before, or one
 // that does not exist; the response is the same.
-func (s *session) mixed(c *Contents, keys, get, put int) func(w *Worker, n uint64) (s3client.Request, Expect) {
+func (s *session) mixed(c *Contents, keys, get, put int) func(w *Worker, n uint64) (loadgen.Request, Expect) {
 	base := s.fresh()
-	return func(w *Worker, n uint64) (s3client.Request, Expect) {
+	return func(w *Worker, n uint64) (loadgen.Request, Expect) {
 		switch turn := int(n % 10 * 10); {
 		case turn < get:
 			number := scatter(n, keys)
@@ -196,6 +196,6 @@ func (s *session) mixed(c *Contents, keys, get, put int) func(w *Worker, n uint6
 		case turn < get+put:
 			return s.put(w, c, "mixed/"+key(base+n), base+n)
 		}
-		return s3client.Request{Op: "delete", Method: http.MethodDelete, Path: s.path("mixed/" + key(base+n-n%10-3))}, Expect{Status: http.StatusNoContent}
+		return loadgen.Request{Op: "delete", Method: http.MethodDelete, Path: s.path("mixed/" + key(base+n-n%10-3))}, Expect{Status: http.StatusNoContent}
 	}
 }

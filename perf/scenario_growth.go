@@ -8,7 +8,7 @@ import (
 	"slices"
 	"time"
 
-	"orcas/internal/s3client"
+	"orcas/internal/loadgen"
 	"orcas/perf/result"
 )
 
@@ -100,14 +100,14 @@ func (g *growth) store(p *Process) *store {
 
 // put puts the next n objects. Each PUT must succeed, because later loads read all objects.
 func (s *store) put(n uint64) (*LoadResult, error) {
-	begin, completed := func() {}, func(*s3client.Reply) error { return nil }
+	begin, completed := func() {}, func(*loadgen.Reply) error { return nil }
 	if s.watch != nil {
 		begin = s.watch.begin
-		completed = func(*s3client.Reply) error { s.watch.put(); return nil } // called only for expected responses
+		completed = func(*loadgen.Reply) error { s.watch.put(); return nil } // called only for expected responses
 	}
 	begin()
 	res, err := s.tolerate(s.server.under(func(*Process) *Load {
-		return &Load{Workers: s.workers, Count: n, Shared: true, StopAtFailure: true, Next: func(w *Worker, n uint64) (s3client.Request, Expect) {
+		return &Load{Workers: s.workers, Count: n, Shared: true, StopAtFailure: true, Next: func(w *Worker, n uint64) (loadgen.Request, Expect) {
 			if n == 0 {
 				begin() // opening the connections is not a pause
 			}
@@ -131,7 +131,7 @@ func (s *store) put(n uint64) (*LoadResult, error) {
 func (s *store) get() (*LoadResult, error) {
 	base, count := s.fresh(), s.keys.count(nil)
 	return s.load(s.server.under(func(*Process) *Load {
-		return &Load{Workers: s.workers, Duration: s.p.duration, Next: func(_ *Worker, n uint64) (s3client.Request, Expect) {
+		return &Load{Workers: s.workers, Duration: s.p.duration, Next: func(_ *Worker, n uint64) (loadgen.Request, Expect) {
 			id := s.keys.pick(nil, scramble(base+n)%count)
 			return s.session.get(s.bodies, s.keys.name(id), id)
 		}}
@@ -254,9 +254,9 @@ func (g *growth) list() error {
 	keys := int(g.big.keys.count(nil))
 	g.o.Progress.Step(fmt.Sprintf("listing %d objects", keys))
 	want := min(keys, 1000)
-	res, err := g.load(&Load{Workers: 1, Count: pages, Script: true, Next: func(*Worker, uint64) (s3client.Request, Expect) {
-		return s3client.Request{Op: "list", Method: http.MethodGet, Path: "/" + g.bucket, Query: query, Keep: true},
-			Expect{Status: http.StatusOK, Check: func(a *s3client.Reply) error {
+	res, err := g.load(&Load{Workers: 1, Count: pages, Script: true, Next: func(*Worker, uint64) (loadgen.Request, Expect) {
+		return loadgen.Request{Op: "list", Method: http.MethodGet, Path: "/" + g.bucket, Query: query, Keep: true},
+			Expect{Status: http.StatusOK, Check: func(a *loadgen.Reply) error {
 				if found := bytes.Count(a.Body, []byte("<Contents>")); found != want {
 					return fmt.Errorf("the first page has %d keys, not %d", found, want)
 				}
@@ -367,7 +367,7 @@ func (g *growth) crash() error {
 	v["restart_ms"], v["rss_after_restart_bytes"] = micros(g.main.ReadyAfter)/1000, float64(now)
 	g.big.server = g.main
 	res, err := g.load(g.main.under(func(*Process) *Load {
-		return &Load{Workers: g.workers, Count: g.window, Shared: true, Next: func(_ *Worker, n uint64) (s3client.Request, Expect) {
+		return &Load{Workers: g.workers, Count: g.window, Shared: true, Next: func(_ *Worker, n uint64) (loadgen.Request, Expect) {
 			id := g.big.keys.pick(mark, n)
 			return g.get(g.big.bodies, g.big.keys.name(id), id)
 		}}

@@ -6,7 +6,7 @@ import (
 	"slices"
 	"strconv"
 
-	"orcas/internal/s3client"
+	"orcas/internal/loadgen"
 	"orcas/perf/result"
 )
 
@@ -49,8 +49,8 @@ func (c *core) duplicates(size int, off *Process) error {
 	count := uint64(c.p.keys[0] * max(1, 20*kib/size)) // otherwise a turn of the smallest size would be too short
 	puts := func(p *Process, variant string) (*LoadResult, error) {
 		base := c.fresh()
-		put := func(same bool) func(w *Worker, n uint64) (s3client.Request, Expect) {
-			return func(w *Worker, n uint64) (s3client.Request, Expect) {
+		put := func(same bool) func(w *Worker, n uint64) (loadgen.Request, Expect) {
+			return func(w *Worker, n uint64) (loadgen.Request, Expect) {
 				number := base + n
 				if same {
 					number = base
@@ -109,7 +109,7 @@ func (c *core) older() error {
 	defer c.remove(p)
 	contents, there, first := c.contents(kib), uint64(c.p.keys[len(c.p.keys)-1]), c.fresh()
 	c.o.Progress.Step(fmt.Sprintf("seeding %d objects", there))
-	seed := func(w *Worker, n uint64) (s3client.Request, Expect) {
+	seed := func(w *Worker, n uint64) (loadgen.Request, Expect) {
 		return c.session.put(w, contents, "seed/"+key(first+n), first+n)
 	}
 	if _, err := c.load(&Load{Target: p.Target, PID: p.PID, Workers: 64, Count: there, Script: true, Next: seed}); err != nil {
@@ -125,7 +125,7 @@ func (c *core) older() error {
 			slices.Reverse(variants)
 			for _, variant := range variants {
 				base, begin := c.fresh(), next
-				put := func(w *Worker, n uint64) (s3client.Request, Expect) {
+				put := func(w *Worker, n uint64) (loadgen.Request, Expect) {
 					number := base + n
 					switch variant {
 					case "different each time":
@@ -189,7 +189,7 @@ func (s *session) sharesContent() (bool, error) {
 	c := s.contents(size)
 	body, sha := c.Body(0, nil)
 	for i := range copies {
-		call := s3client.Request{Method: http.MethodPut, Path: s.path("same-" + strconv.Itoa(i)), Body: body, Hash: sha}
+		call := loadgen.Request{Method: http.MethodPut, Path: s.path("same-" + strconv.Itoa(i)), Body: body, Hash: sha}
 		if _, err := s.once(call, http.StatusOK); err != nil {
 			return false, err
 		}

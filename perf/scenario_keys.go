@@ -14,7 +14,7 @@ import (
 	"strings"
 	"time"
 
-	"orcas/internal/s3client"
+	"orcas/internal/loadgen"
 	"orcas/perf/result"
 )
 
@@ -30,9 +30,9 @@ func runHead(s *session) error {
 	if err != nil {
 		return err
 	}
-	res, err := s.load(&Load{Rate: s.p.rates[0], Duration: s.p.duration, Next: func(_ *Worker, n uint64) (s3client.Request, Expect) {
-		return s3client.Request{Op: "head", Method: http.MethodHead, Path: s.path(name(scatter(n, int(keys))))},
-			Expect{Status: http.StatusOK, Check: func(a *s3client.Reply) error {
+	res, err := s.load(&Load{Rate: s.p.rates[0], Duration: s.p.duration, Next: func(_ *Worker, n uint64) (loadgen.Request, Expect) {
+		return loadgen.Request{Op: "head", Method: http.MethodHead, Path: s.path(name(scatter(n, int(keys))))},
+			Expect{Status: http.StatusOK, Check: func(a *loadgen.Reply) error {
 				if a.Size != int64(c.size) {
 					return fmt.Errorf("length %d, not %d", a.Size, c.size)
 				}
@@ -50,8 +50,8 @@ func runDeletes(s *session) error {
 	if err != nil {
 		return err
 	}
-	res, err := s.load(&Load{Rate: s.p.rates[0], Count: keys, Next: func(_ *Worker, n uint64) (s3client.Request, Expect) {
-		return s3client.Request{Op: "delete", Method: http.MethodDelete, Path: s.path(name(n))}, Expect{Status: http.StatusNoContent}
+	res, err := s.load(&Load{Rate: s.p.rates[0], Count: keys, Next: func(_ *Worker, n uint64) (loadgen.Request, Expect) {
+		return loadgen.Request{Op: "delete", Method: http.MethodDelete, Path: s.path(name(n))}, Expect{Status: http.StatusNoContent}
 	}})
 	if err != nil {
 		return err
@@ -62,12 +62,12 @@ func runDeletes(s *session) error {
 
 // gone returns an error if a key still exists.
 func (s *session) gone(key string) error {
-	_, err := s.once(s3client.Request{Method: http.MethodGet, Path: s.path(key)}, http.StatusNotFound)
+	_, err := s.once(loadgen.Request{Method: http.MethodGet, Path: s.path(key)}, http.StatusNotFound)
 	return err
 }
 
 // deleteBatch returns a DeleteObjects request.
-func deleteBatch(bucket string, keys []string) s3client.Request {
+func deleteBatch(bucket string, keys []string) loadgen.Request {
 	var b bytes.Buffer
 	b.WriteString("<Delete><Quiet>true</Quiet>")
 	for _, k := range keys {
@@ -76,15 +76,15 @@ func deleteBatch(bucket string, keys []string) s3client.Request {
 		b.WriteString("</Key></Object>")
 	}
 	b.WriteString("</Delete>")
-	call := s3client.Request{Op: "delete-batch", Method: http.MethodPost, Path: "/" + bucket, Query: "delete="}
+	call := loadgen.Request{Op: "delete-batch", Method: http.MethodPost, Path: "/" + bucket, Query: "delete="}
 	return withBody(call, b.Bytes())
 }
 
 // withBody adds a body to call, with its SHA-256 and the Content-MD5 that some calls require.
-func withBody(call s3client.Request, body []byte) s3client.Request {
+func withBody(call loadgen.Request, body []byte) loadgen.Request {
 	sum, sha := md5.Sum(body), sha256.Sum256(body)
 	call.Body, call.Hash = body, hex.EncodeToString(sha[:])
-	call.Header = append(call.Header, s3client.Header{Name: "Content-Md5", Value: base64.StdEncoding.EncodeToString(sum[:])})
+	call.Header = append(call.Header, loadgen.Header{Name: "Content-Md5", Value: base64.StdEncoding.EncodeToString(sum[:])})
 	return call
 }
 
@@ -94,14 +94,14 @@ func runDeleteBatches(s *session) error {
 	if err != nil {
 		return err
 	}
-	res, err := s.load(&Load{Rate: s.p.rates[0], Count: keys / batch, Next: func(_ *Worker, n uint64) (s3client.Request, Expect) {
+	res, err := s.load(&Load{Rate: s.p.rates[0], Count: keys / batch, Next: func(_ *Worker, n uint64) (loadgen.Request, Expect) {
 		var names []string
 		for i := range uint64(batch) {
 			names = append(names, s.prefix+name(n*batch+i))
 		}
 		call := deleteBatch(s.bucket, names)
 		call.Keep = true
-		return call, Expect{Status: http.StatusOK, Check: func(a *s3client.Reply) error {
+		return call, Expect{Status: http.StatusOK, Check: func(a *loadgen.Reply) error {
 			if bytes.Contains(a.Body, []byte("<Error>")) {
 				return fmt.Errorf("not all keys were deleted: %s", describe(*a))
 			}
@@ -121,8 +121,8 @@ func runCopies(s *session) error {
 		return err
 	}
 	base := s.fresh()
-	res, err := s.load(&Load{Rate: s.p.rates[0], Duration: s.p.duration, Next: func(_ *Worker, n uint64) (s3client.Request, Expect) {
-		return s3client.Request{Op: "copy", Method: http.MethodPut, Path: s.path("copy/" + key(base+n)), Header: []s3client.Header{{Name: "X-Amz-Copy-Source", Value: s.path(name(n % keys))}}},
+	res, err := s.load(&Load{Rate: s.p.rates[0], Duration: s.p.duration, Next: func(_ *Worker, n uint64) (loadgen.Request, Expect) {
+		return loadgen.Request{Op: "copy", Method: http.MethodPut, Path: s.path("copy/" + key(base+n)), Header: []loadgen.Header{{Name: "X-Amz-Copy-Source", Value: s.path(name(n % keys))}}},
 			Expect{Status: http.StatusOK}
 	}})
 	if err != nil {
@@ -143,16 +143,16 @@ func runTagging(s *session) error {
 		return err
 	}
 	const document = "<Tagging><TagSet><Tag><Key>k</Key><Value>v</Value></Tag></TagSet></Tagging>"
-	put := withBody(s3client.Request{Op: "put-tagging", Method: http.MethodPut, Query: "tagging=", Keep: true}, []byte(document))
+	put := withBody(loadgen.Request{Op: "put-tagging", Method: http.MethodPut, Query: "tagging=", Keep: true}, []byte(document))
 	put.Path = s.path(name(0))
 	if err := s.serves(put); err != nil {
 		return err
 	}
 	for _, op := range []string{"put-tagging", "get-tagging"} {
-		res, err := s.load(&Load{Rate: s.p.rates[0], Duration: s.p.duration, Next: func(_ *Worker, n uint64) (s3client.Request, Expect) {
+		res, err := s.load(&Load{Rate: s.p.rates[0], Duration: s.p.duration, Next: func(_ *Worker, n uint64) (loadgen.Request, Expect) {
 			call := put
 			if op == "get-tagging" {
-				call = s3client.Request{Op: op, Method: http.MethodGet, Query: "tagging=", Keep: true}
+				call = loadgen.Request{Op: op, Method: http.MethodGet, Query: "tagging=", Keep: true}
 			}
 			call.Path = s.path(name(n % keys))
 			return call, Expect{Status: http.StatusOK}
@@ -166,7 +166,7 @@ func runTagging(s *session) error {
 }
 
 // serves tries a call. It returns ErrUnsupported if the server does not support it.
-func (s *session) serves(call s3client.Request) error {
+func (s *session) serves(call loadgen.Request) error {
 	call.Keep = true
 	a, err := once(s.ctx, s.target, call)
 	if err != nil {
@@ -209,8 +209,8 @@ func (s *session) listAt(keys int) error {
 		{"many prefixes", "delimiter=%2F&" + root + "f0%2F"},
 	} {
 		s.o.Progress.Step(fmt.Sprintf("%s of %d keys", v.variant, keys))
-		res, err := s.load(&Load{Workers: 1, Count: uint64(s.p.turns), Script: true, Next: func(*Worker, uint64) (s3client.Request, Expect) {
-			return s3client.Request{Op: "list", Method: http.MethodGet, Path: "/" + s.bucket, Query: v.query}, Expect{Status: http.StatusOK}
+		res, err := s.load(&Load{Workers: 1, Count: uint64(s.p.turns), Script: true, Next: func(*Worker, uint64) (loadgen.Request, Expect) {
+			return loadgen.Request{Op: "list", Method: http.MethodGet, Path: "/" + s.bucket, Query: v.query}, Expect{Status: http.StatusOK}
 		}})
 		if err != nil {
 			return err
@@ -230,7 +230,7 @@ func (s *session) nullPage(variant, query string, keys int) error {
 	if err != nil || !with {
 		return err
 	}
-	page, err := s.once(s3client.Request{Method: http.MethodGet, Path: "/" + s.bucket, Query: query}, http.StatusOK)
+	page, err := s.once(loadgen.Request{Method: http.MethodGet, Path: "/" + s.bucket, Query: query}, http.StatusOK)
 	if err != nil {
 		return err
 	}
@@ -249,13 +249,13 @@ func (s *session) nullPage(variant, query string, keys int) error {
 func (s *session) walk(query string, keys int) error {
 	pages, found, last := (keys+999)/1000, 0, ""
 	start := time.Now()
-	res, err := s.load(&Load{Workers: 1, Count: uint64(pages), Script: true, Next: func(w *Worker, n uint64) (s3client.Request, Expect) {
+	res, err := s.load(&Load{Workers: 1, Count: uint64(pages), Script: true, Next: func(w *Worker, n uint64) (loadgen.Request, Expect) {
 		q := query
 		if n > 0 {
 			q = "continuation-token=" + url.QueryEscape(last) + "&" + query
 		}
-		return s3client.Request{Op: "list", Method: http.MethodGet, Path: "/" + s.bucket, Query: q, Keep: true},
-			Expect{Status: http.StatusOK, Check: func(a *s3client.Reply) error {
+		return loadgen.Request{Op: "list", Method: http.MethodGet, Path: "/" + s.bucket, Query: q, Keep: true},
+			Expect{Status: http.StatusOK, Check: func(a *loadgen.Reply) error {
 				found += bytes.Count(a.Body, []byte("<Contents>"))
 				last = element(a.Body, "NextContinuationToken")
 				return nil
@@ -341,13 +341,13 @@ type upload struct {
 	etags  []string
 }
 
-func (u *uploadScript) next(w *Worker, n uint64) (s3client.Request, Expect) {
+func (u *uploadScript) next(w *Worker, n uint64) (loadgen.Request, Expect) {
 	up, _ := w.State.(*upload)
 	switch {
 	case up == nil || !w.OK || len(up.etags) > u.parts: // first request, or after a failure or a complete
 		up = &upload{number: u.base + n}
 		w.State = up
-		return s3client.Request{Op: "create", Method: http.MethodPost, Path: u.path(up), Query: "uploads=", Keep: true}, Expect{Status: http.StatusOK}
+		return loadgen.Request{Op: "create", Method: http.MethodPost, Path: u.path(up), Query: "uploads=", Keep: true}, Expect{Status: http.StatusOK}
 	case up.id == "":
 		up.id = element(w.Last.Body, "UploadId")
 	default:
@@ -355,7 +355,7 @@ func (u *uploadScript) next(w *Worker, n uint64) (s3client.Request, Expect) {
 	}
 	if len(up.etags) < u.parts {
 		body, hash := w.Body(u.c, up.number<<8+uint64(len(up.etags)))
-		return s3client.Request{Op: "part", Method: http.MethodPut, Path: u.path(up), Query: "partNumber=" + strconv.Itoa(len(up.etags)+1) + "&uploadId=" + url.QueryEscape(up.id),
+		return loadgen.Request{Op: "part", Method: http.MethodPut, Path: u.path(up), Query: "partNumber=" + strconv.Itoa(len(up.etags)+1) + "&uploadId=" + url.QueryEscape(up.id),
 			Body: body, Hash: hash, Keep: true}, Expect{Status: http.StatusOK}
 	}
 	var b strings.Builder
@@ -365,8 +365,8 @@ func (u *uploadScript) next(w *Worker, n uint64) (s3client.Request, Expect) {
 	}
 	b.WriteString("</CompleteMultipartUpload>")
 	up.etags = append(up.etags, "") // marks the upload as complete
-	return withBody(s3client.Request{Op: "complete", Method: http.MethodPost, Path: u.path(up), Query: "uploadId=" + url.QueryEscape(up.id), Keep: true}, []byte(b.String())),
-		Expect{Status: http.StatusOK, Check: func(a *s3client.Reply) error {
+	return withBody(loadgen.Request{Op: "complete", Method: http.MethodPost, Path: u.path(up), Query: "uploadId=" + url.QueryEscape(up.id), Keep: true}, []byte(b.String())),
+		Expect{Status: http.StatusOK, Check: func(a *loadgen.Reply) error {
 			if element(a.Body, "ETag") == "" {
 				return fmt.Errorf("not completed: %s", describe(*a))
 			}

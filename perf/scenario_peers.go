@@ -11,7 +11,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
-	"orcas/internal/s3client"
+	"orcas/internal/loadgen"
 	"orcas/perf/result"
 )
 
@@ -208,7 +208,7 @@ func (c *comparison) lists() error {
 	}
 	query := fmt.Sprintf("list-type=2&max-keys=%d&prefix=list%%2F", page)
 	c.target = c.list[0].process.Target
-	first, err := c.once(s3client.Request{Method: http.MethodGet, Path: "/" + c.bucket, Query: query}, http.StatusOK)
+	first, err := c.once(loadgen.Request{Method: http.MethodGet, Path: "/" + c.bucket, Query: query}, http.StatusOK)
 	if err != nil {
 		return err
 	}
@@ -217,10 +217,10 @@ func (c *comparison) lists() error {
 		if x.name == nullName {
 			return c.nullLoad(http.MethodGet, len(first.Body), 1, c.p.duration)
 		}
-		return &Load{Workers: 1, Duration: c.p.duration, Next: func(_ *Worker, n uint64) (s3client.Request, Expect) {
+		return &Load{Workers: 1, Duration: c.p.duration, Next: func(_ *Worker, n uint64) (loadgen.Request, Expect) {
 			from := fmt.Sprintf("&start-after=list%%2F%08d", n*7919%uint64(keys-page))
-			return s3client.Request{Op: "list", Method: http.MethodGet, Path: "/" + c.bucket, Query: query + from, Keep: true},
-				Expect{Status: http.StatusOK, Check: func(a *s3client.Reply) error {
+			return loadgen.Request{Op: "list", Method: http.MethodGet, Path: "/" + c.bucket, Query: query + from, Keep: true},
+				Expect{Status: http.StatusOK, Check: func(a *loadgen.Reply) error {
 					if found := bytes.Count(a.Body, []byte("<Key>")); found != page {
 						return fmt.Errorf("the page has %d keys, not %d", found, page)
 					}

@@ -10,7 +10,7 @@ import (
 	"strconv"
 	"time"
 
-	"orcas/internal/s3client"
+	"orcas/internal/loadgen"
 	"orcas/perf/result"
 )
 
@@ -26,14 +26,14 @@ func key(n uint64) string { return strconv.FormatUint(n*0x9e3779b97f4a7c15, 16) 
 // putLoad returns a load that puts new bodies under new keys.
 func (s *session) putLoad(c *Contents, workers int) *Load {
 	base := s.fresh()
-	return &Load{Workers: workers, Duration: s.p.duration, MaxBytes: s.p.maxBytes, Next: func(w *Worker, n uint64) (s3client.Request, Expect) {
+	return &Load{Workers: workers, Duration: s.p.duration, MaxBytes: s.p.maxBytes, Next: func(w *Worker, n uint64) (loadgen.Request, Expect) {
 		return s.put(w, c, strconv.Itoa(c.size)+"/"+key(base+n), base+n)
 	}}
 }
 
 // getLoad returns a load that gets keys that seed has put, in a pseudorandom order.
 func (s *session) getLoad(c *Contents, workers, keys int, name func(uint64) string) *Load {
-	return &Load{Workers: workers, Duration: s.p.duration, Next: func(_ *Worker, n uint64) (s3client.Request, Expect) {
+	return &Load{Workers: workers, Duration: s.p.duration, Next: func(_ *Worker, n uint64) (loadgen.Request, Expect) {
 		number := scatter(n, keys)
 		return s.get(c, name(number), number)
 	}}
@@ -132,7 +132,7 @@ func runOverwrite(s *session) error {
 		return err
 	}
 	base := s.fresh()
-	res, err := s.load(&Load{Rate: s.p.rates[0], Duration: s.p.duration, Next: func(w *Worker, n uint64) (s3client.Request, Expect) {
+	res, err := s.load(&Load{Rate: s.p.rates[0], Duration: s.p.duration, Next: func(w *Worker, n uint64) (loadgen.Request, Expect) {
 		return s.put(w, c, seedName(size)(n%uint64(keys)), base+n)
 	}})
 	if err == nil {
@@ -225,11 +225,11 @@ func runOpsSweep(s *session) error {
 		}
 		put := s.putLoad(c, 1)
 		base := s.loads << 36 // the base of putLoad's body numbers
-		head := func(_ *Worker, n uint64) (s3client.Request, Expect) {
-			return s3client.Request{Op: "head", Method: http.MethodHead, Path: s.path(name(scatter(n, keys)))}, Expect{Status: http.StatusOK}
+		head := func(_ *Worker, n uint64) (loadgen.Request, Expect) {
+			return loadgen.Request{Op: "head", Method: http.MethodHead, Path: s.path(name(scatter(n, keys)))}, Expect{Status: http.StatusOK}
 		}
-		remove := func(_ *Worker, n uint64) (s3client.Request, Expect) {
-			return s3client.Request{Op: "delete", Method: http.MethodDelete, Path: s.path(strconv.Itoa(size) + "/" + key(base+n))}, Expect{Status: http.StatusNoContent}
+		remove := func(_ *Worker, n uint64) (loadgen.Request, Expect) {
+			return loadgen.Request{Op: "delete", Method: http.MethodDelete, Path: s.path(strconv.Itoa(size) + "/" + key(base+n))}, Expect{Status: http.StatusNoContent}
 		}
 		var puts uint64
 		for i, l := range []*Load{put, s.getLoad(c, 1, keys, name), {Duration: s.p.duration, Next: head}, {Duration: s.p.duration, Next: remove}} {
@@ -293,14 +293,14 @@ func runFileSweep(s *session) error {
 		name := "file-" + strconv.Itoa(size)
 		var last string
 		for _, op := range []string{"put", "get"} {
-			next := func(w *Worker, n uint64) (s3client.Request, Expect) {
+			next := func(w *Worker, n uint64) (loadgen.Request, Expect) {
 				if op == "get" {
 					return s.get(c, name, uint64(s.p.turns))
 				}
 				call, want := s.put(w, c, name, n)
 				sum := md5.Sum(call.Body)
 				last = hex.EncodeToString(sum[:])
-				call.Keep, want.Check = true, func(a *s3client.Reply) error {
+				call.Keep, want.Check = true, func(a *loadgen.Reply) error {
 					if a.ETag != `"`+last+`"` {
 						return fmt.Errorf("ETag %s, not %q", a.ETag, last)
 					}
@@ -312,7 +312,7 @@ func runFileSweep(s *session) error {
 			if _, err := s.load(&Load{Count: 1, Script: true, Next: next}); err != nil {
 				return err
 			}
-			res, err := s.load(&Load{Count: uint64(s.p.turns), Script: true, Next: func(w *Worker, n uint64) (s3client.Request, Expect) { return next(w, n+1) }})
+			res, err := s.load(&Load{Count: uint64(s.p.turns), Script: true, Next: func(w *Worker, n uint64) (loadgen.Request, Expect) { return next(w, n+1) }})
 			if err != nil {
 				return err
 			}

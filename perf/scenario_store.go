@@ -11,7 +11,7 @@ import (
 	"strings"
 	"time"
 
-	"orcas/internal/s3client"
+	"orcas/internal/loadgen"
 	"orcas/perf/result"
 )
 
@@ -30,12 +30,12 @@ func runChurn(s *session) error {
 	c, base := s.contents(size), s.fresh()
 	each := max(live/workers, 1)
 	name := func(w *Worker, i int) string { return "churn/" + strconv.Itoa(w.ID) + "/" + strconv.Itoa(i) }
-	res, err := s.load(&Load{Workers: workers, Duration: s.p.duration, MaxBytes: s.p.maxBytes, Script: true, Next: func(w *Worker, n uint64) (s3client.Request, Expect) {
+	res, err := s.load(&Load{Workers: workers, Duration: s.p.duration, MaxBytes: s.p.maxBytes, Script: true, Next: func(w *Worker, n uint64) (loadgen.Request, Expect) {
 		made, _ := w.State.([2]int) // the number of keys put, and the number of those deleted
 		defer func() { w.State = made }()
 		if made[0]-made[1] >= each || made[0] > 2*made[1]+each/2 && made[1] < made[0] {
 			made[1]++
-			return s3client.Request{Op: "delete", Method: http.MethodDelete, Path: s.path(name(w, made[1]-1))}, Expect{Status: http.StatusNoContent}
+			return loadgen.Request{Op: "delete", Method: http.MethodDelete, Path: s.path(name(w, made[1]-1))}, Expect{Status: http.StatusNoContent}
 		}
 		made[0]++
 		return s.put(w, c, name(w, made[0]-1), base+n)
@@ -127,7 +127,7 @@ func runFootprint(s *session) error {
 		}
 		now, _ := ResidentBytes(s.main.PID)
 		v["start_after_"+step.name+"_sec"], v["rss_after_"+step.name+"_bytes"] = s.main.ReadyAfter.Seconds(), float64(now)
-		res, err := s.load(&Load{Workers: 16, Count: uint64(min(keys, 1000)), Script: true, Next: func(_ *Worker, n uint64) (s3client.Request, Expect) {
+		res, err := s.load(&Load{Workers: 16, Count: uint64(min(keys, 1000)), Script: true, Next: func(_ *Worker, n uint64) (loadgen.Request, Expect) {
 			number := scatter(n, keys)
 			return s.get(c, name(number), number)
 		}})
@@ -196,14 +196,14 @@ func runEncrypted(s *session) error {
 			return err
 		}
 	}
-	header := []s3client.Header{{Name: "X-Amz-Server-Side-Encryption", Value: "AES256"}}
+	header := []loadgen.Header{{Name: "X-Amz-Server-Side-Encryption", Value: "AES256"}}
 	c := s.contents(kib)
 	body, sha := c.Body(0, nil)
-	if err := s.serves(s3client.Request{Method: http.MethodPut, Path: s.path("probe"), Body: body, Hash: sha, Header: header}); err != nil {
+	if err := s.serves(loadgen.Request{Method: http.MethodPut, Path: s.path("probe"), Body: body, Hash: sha, Header: header}); err != nil {
 		return err
 	}
 	for _, size := range s.p.sizes {
-		if err := s.encryptedSize(size, [2][]s3client.Header{nil, header}); err != nil {
+		if err := s.encryptedSize(size, [2][]loadgen.Header{nil, header}); err != nil {
 			return err
 		}
 	}
@@ -212,28 +212,28 @@ func runEncrypted(s *session) error {
 
 // encryptedSize compares objects of one size that are put with two sets of headers. The second row of each pair
 // contains the ratio to the first.
-func (s *session) encryptedSize(size int, headers [2][]s3client.Header) error {
+func (s *session) encryptedSize(size int, headers [2][]loadgen.Header) error {
 	variants := [2]string{"plain", "encrypted"}
 	c, keys := s.contents(size), s.p.keys[0]
 	name := func(variant int, n uint64) string {
 		return variants[variant] + "-" + strconv.Itoa(size) + "/" + key(n%uint64(keys))
 	}
-	put := func(w *Worker, variant int, key string, n uint64) (s3client.Request, Expect) {
+	put := func(w *Worker, variant int, key string, n uint64) (loadgen.Request, Expect) {
 		call, want := s.put(w, c, key, n)
 		call.Header = headers[variant]
 		return call, want
 	}
 	loads := [...]struct {
 		op   string
-		next func(variant int) func(w *Worker, n uint64) (s3client.Request, Expect)
+		next func(variant int) func(w *Worker, n uint64) (loadgen.Request, Expect)
 	}{
-		{"put", func(variant int) func(w *Worker, n uint64) (s3client.Request, Expect) {
-			return func(w *Worker, n uint64) (s3client.Request, Expect) {
+		{"put", func(variant int) func(w *Worker, n uint64) (loadgen.Request, Expect) {
+			return func(w *Worker, n uint64) (loadgen.Request, Expect) {
 				return put(w, variant, "put-"+name(variant, n), n)
 			}
 		}},
-		{"get", func(variant int) func(w *Worker, n uint64) (s3client.Request, Expect) {
-			return func(_ *Worker, n uint64) (s3client.Request, Expect) {
+		{"get", func(variant int) func(w *Worker, n uint64) (loadgen.Request, Expect) {
+			return func(_ *Worker, n uint64) (loadgen.Request, Expect) {
 				number := scatter(n, keys)
 				return s.get(c, name(variant, number), number)
 			}
@@ -242,7 +242,7 @@ func (s *session) encryptedSize(size int, headers [2][]s3client.Header) error {
 	s.o.Progress.Step(sizeText(int64(size)))
 	s.out.SeedCount += 2 * keys
 	for variant := range variants {
-		_, err := s.load(&Load{Workers: min(4, keys), Count: uint64(keys), Script: true, Next: func(w *Worker, n uint64) (s3client.Request, Expect) { return put(w, variant, name(variant, n), n) }})
+		_, err := s.load(&Load{Workers: min(4, keys), Count: uint64(keys), Script: true, Next: func(w *Worker, n uint64) (loadgen.Request, Expect) { return put(w, variant, name(variant, n), n) }})
 		if err != nil {
 			return err
 		}

@@ -4,7 +4,7 @@ import (
 	"fmt"
 	"net/http"
 
-	"orcas/internal/s3client"
+	"orcas/internal/loadgen"
 )
 
 // runVersions alternately compares PUT into a bucket with versioning with PUT into one without it. It puts new keys,
@@ -16,7 +16,7 @@ func runVersions(s *session) error {
 func (c *core) versions() error {
 	s := c.session
 	s.target = c.orcas.Target
-	call := s3client.Request{Method: http.MethodPut, Path: "/" + s.bucket, Query: "versioning="}
+	call := loadgen.Request{Method: http.MethodPut, Path: "/" + s.bucket, Query: "versioning="}
 	body := "<VersioningConfiguration><Status>Enabled</Status></VersioningConfiguration>"
 	if _, err := s.once(withBody(call, []byte(body)), http.StatusOK); err != nil {
 		return err
@@ -30,7 +30,7 @@ func (c *core) versions() error {
 		{"fresh keys", c.put(size, workers)},
 		{"the same keys", func(*Process) *Load {
 			l, base := c.putLoad(contents, workers), c.fresh()
-			l.Next = func(w *Worker, n uint64) (s3client.Request, Expect) {
+			l.Next = func(w *Worker, n uint64) (loadgen.Request, Expect) {
 				return s.put(w, contents, "same/"+key(scatter(n, keys)), base+n)
 			}
 			return l

@@ -7,14 +7,14 @@ import (
 
 	"github.com/zeebo/xxh3"
 
-	"orcas/internal/s3client"
+	"orcas/internal/loadgen"
 )
 
 // webPage is one page of the website that the web scenarios request.
 type webPage struct {
 	op, key, contentType string
 	size                 int
-	header               []s3client.Header
+	header               []loadgen.Header
 	anonymous            bool
 	status               int
 	contents             *Contents
@@ -46,7 +46,7 @@ func (s *session) publish() ([]webPage, error) {
 		if p.contentType == "" {
 			continue
 		}
-		call := s3client.Request{Op: "put", Method: http.MethodPut, Path: s.path(p.key), Header: []s3client.Header{{Name: "Content-Type", Value: p.contentType}}}
+		call := loadgen.Request{Op: "put", Method: http.MethodPut, Path: s.path(p.key), Header: []loadgen.Header{{Name: "Content-Type", Value: p.contentType}}}
 		if p.op == "range" { // the same object as for "large"
 			p.contents = pages[i-1].contents
 			continue
@@ -64,8 +64,8 @@ func (s *session) publish() ([]webPage, error) {
 }
 
 // request returns a request for a page. With checkType, the content type of the response is checked too.
-func (s *session) request(p *webPage, checkType bool) (s3client.Request, Expect) {
-	call := s3client.Request{Op: p.op, Method: http.MethodGet, Path: s.path(p.key), Header: p.header, Anonymous: p.anonymous, Keep: checkType}
+func (s *session) request(p *webPage, checkType bool) (loadgen.Request, Expect) {
+	call := loadgen.Request{Op: p.op, Method: http.MethodGet, Path: s.path(p.key), Header: p.header, Anonymous: p.anonymous, Keep: checkType}
 	want := Expect{Status: p.status}
 	if p.contentType == "" {
 		return call, want
@@ -90,7 +90,7 @@ func runWeb(s *session) error {
 	if err != nil {
 		return err
 	}
-	next := func(_ *Worker, n uint64) (s3client.Request, Expect) {
+	next := func(_ *Worker, n uint64) (loadgen.Request, Expect) {
 		switch n % 10 {
 		case 2, 7:
 			return s.request(&pages[1], false)
@@ -143,7 +143,7 @@ func runWebConformance(s *session) error {
 		return err
 	}
 	for i := range pages {
-		res, err := s.load(&Load{Workers: 1, Count: uint64(s.p.turns), Script: true, Next: func(*Worker, uint64) (s3client.Request, Expect) { return s.request(&pages[i], true) }})
+		res, err := s.load(&Load{Workers: 1, Count: uint64(s.p.turns), Script: true, Next: func(*Worker, uint64) (loadgen.Request, Expect) { return s.request(&pages[i], true) }})
 		if err != nil {
 			return err
 		}

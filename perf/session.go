@@ -17,7 +17,7 @@ import (
 	"sync"
 	"time"
 
-	"orcas/internal/s3client"
+	"orcas/internal/loadgen"
 	"orcas/perf/result"
 )
 
@@ -34,7 +34,7 @@ type session struct {
 	sc     *scenario
 	p      params
 	out    *result.Scenario
-	target *s3client.Target
+	target *loadgen.Target
 	main   *Process // the server that the run started as the target; nil if there is none
 	null   *Process // the null server, once a scenario has requested it
 	prefix string   // prefix of every key
@@ -253,7 +253,7 @@ func ms(o *OpResult, q float64) float64 { return float64(o.Latency.ValueAtQuanti
 func micros(d time.Duration) float64 { return float64(d.Nanoseconds()) / 1000 }
 
 // once sends one request and expects a status.
-func (s *session) once(call s3client.Request, status int) (s3client.Reply, error) {
+func (s *session) once(call loadgen.Request, status int) (loadgen.Reply, error) {
 	call.Keep = true
 	a, err := once(s.ctx, s.target, call)
 	if err != nil {
@@ -266,14 +266,14 @@ func (s *session) once(call s3client.Request, status int) (s3client.Reply, error
 }
 
 // put returns a PUT of body number n.
-func (s *session) put(w *Worker, c *Contents, key string, n uint64) (s3client.Request, Expect) {
+func (s *session) put(w *Worker, c *Contents, key string, n uint64) (loadgen.Request, Expect) {
 	body, hash := w.Body(c, n)
-	return s3client.Request{Op: "put", Method: http.MethodPut, Path: s.path(key), Body: body, Hash: hash}, Expect{Status: http.StatusOK}
+	return loadgen.Request{Op: "put", Method: http.MethodPut, Path: s.path(key), Body: body, Hash: hash}, Expect{Status: http.StatusOK}
 }
 
 // get returns a GET of an object that put has written.
-func (s *session) get(c *Contents, key string, n uint64) (s3client.Request, Expect) {
-	return s3client.Request{Op: "get", Method: http.MethodGet, Path: s.path(key)}, c.Expect(n)
+func (s *session) get(c *Contents, key string, n uint64) (loadgen.Request, Expect) {
+	return loadgen.Request{Op: "get", Method: http.MethodGet, Path: s.path(key)}, c.Expect(n)
 }
 
 // seed puts bodies 0 to n-1 under the keys that name gives them.
@@ -284,7 +284,7 @@ func (s *session) seed(c *Contents, n int, name func(n uint64) string) error {
 	if c.size > 1<<20 {
 		workers = 4
 	}
-	l := &Load{Target: s.target, Workers: min(workers, n), Count: uint64(n), Next: func(w *Worker, n uint64) (s3client.Request, Expect) { return s.put(w, c, name(n), n) }}
+	l := &Load{Target: s.target, Workers: min(workers, n), Count: uint64(n), Next: func(w *Worker, n uint64) (loadgen.Request, Expect) { return s.put(w, c, name(n), n) }}
 	res, err := l.Run(s.ctx)
 	if err == nil && res.ErrorRate() > 0 {
 		err = res.FirstError
@@ -311,8 +311,8 @@ type listing struct {
 }
 
 // page reads a page of a listing of keys or uploads.
-func page(ctx context.Context, t *s3client.Target, bucket, query string) (*listing, error) {
-	a, err := once(ctx, t, s3client.Request{Method: http.MethodGet, Path: "/" + bucket, Query: query, Keep: true})
+func page(ctx context.Context, t *loadgen.Target, bucket, query string) (*listing, error) {
+	a, err := once(ctx, t, loadgen.Request{Method: http.MethodGet, Path: "/" + bucket, Query: query, Keep: true})
 	if err != nil {
 		return nil, err
 	}
@@ -335,7 +335,7 @@ func (s *session) clean() error {
 			return fmt.Errorf("cleaning up: %w", err)
 		}
 		for _, u := range l.Uploads {
-			if _, err := once(ctx, s.target, s3client.Request{Method: http.MethodDelete, Path: "/" + s.bucket + "/" + u.Key, Query: "uploadId=" + url.QueryEscape(u.UploadID)}); err != nil {
+			if _, err := once(ctx, s.target, loadgen.Request{Method: http.MethodDelete, Path: "/" + s.bucket + "/" + u.Key, Query: "uploadId=" + url.QueryEscape(u.UploadID)}); err != nil {
 				return fmt.Errorf("cleaning up: %w", err)
 			}
 		}

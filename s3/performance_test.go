@@ -14,7 +14,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"orcas/internal/s3client"
+	"orcas/internal/loadgen"
 	"orcas/perf"
 	"orcas/server"
 )
@@ -29,13 +29,13 @@ import (
 
 // perfStore is a server under load.
 type perfStore struct {
-	target *s3client.Target
+	target *loadgen.Target
 	base   uint64 // first number of the next pieces of content
 }
 
 func newPerfStore(t testing.TB, settings ...string) *perfStore {
 	t.Helper()
-	keys := s3client.Keys{Access: "performance", Secret: "performance-secret"}
+	keys := loadgen.Keys{Access: "performance", Secret: "performance-secret"}
 	set, err := server.ReadSettings(append(settings, "ORCAS_ROOT_ACCESS_KEY="+keys.Access, "ORCAS_ROOT_SECRET_KEY="+keys.Secret, "ORCAS_BUCKETS=performance", "ORCAS_MIN_FREE=0"))
 	require.NoError(t, err)
 	s, err := server.Open(t.Context(), server.Config{Data: t.TempDir(), Address: "127.0.0.1:0", Settings: set, Log: new(bytes.Buffer)})
@@ -48,7 +48,7 @@ func newPerfStore(t testing.TB, settings ...string) *perfStore {
 		require.NoError(t, <-ran)
 		require.NoError(t, s.Close())
 	})
-	target, err := s3client.ParseTarget(s.Endpoint(), keys, "us-east-1", "", false, false)
+	target, err := loadgen.ParseTarget(s.Endpoint(), keys, "us-east-1", "", false, false)
 	require.NoError(t, err)
 	return &perfStore{target: target}
 }
@@ -66,9 +66,9 @@ func (s *perfStore) load(t *testing.T, size, workers int) perfRow {
 	s.base += 1 << 32
 	base := s.base
 	path := func(n uint64) string { return fmt.Sprintf("/performance/%d/%016x", size, (base+n)*0x9e3779b97f4a7c15) }
-	put := &perf.Load{Target: s.target, Workers: workers, Next: func(w *perf.Worker, n uint64) (s3client.Request, perf.Expect) {
+	put := &perf.Load{Target: s.target, Workers: workers, Next: func(w *perf.Worker, n uint64) (loadgen.Request, perf.Expect) {
 		body, hash := w.Body(contents, base+n)
-		return s3client.Request{Op: "put", Method: http.MethodPut, Path: path(n), Body: body, Hash: hash}, perf.Expect{Status: 200}
+		return loadgen.Request{Op: "put", Method: http.MethodPut, Path: path(n), Body: body, Hash: hash}, perf.Expect{Status: 200}
 	}}
 	if os.Getenv("ORCAS_PERF") == "1" {
 		put.Duration = 2 * time.Second
@@ -89,9 +89,9 @@ func (s *perfStore) load(t *testing.T, size, workers int) perfRow {
 	// Each worker writes its own numbers, and some workers are faster than others. Only numbers that every worker has
 	// reached are read.
 	each := uint64(r.put.All.Successful) / uint64(workers) * 3 / 4
-	r.get = run(&perf.Load{Target: s.target, Workers: workers, Count: max(each, 1) * uint64(workers), Next: func(_ *perf.Worker, n uint64) (s3client.Request, perf.Expect) {
+	r.get = run(&perf.Load{Target: s.target, Workers: workers, Count: max(each, 1) * uint64(workers), Next: func(_ *perf.Worker, n uint64) (loadgen.Request, perf.Expect) {
 		n %= max(each, 1) * uint64(workers)
-		return s3client.Request{Op: "get", Method: http.MethodGet, Path: path(n)}, s.expect(contents, base+n)
+		return loadgen.Request{Op: "get", Method: http.MethodGet, Path: path(n)}, s.expect(contents, base+n)
 	}})
 	return r
 }

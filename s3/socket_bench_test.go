@@ -7,7 +7,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"orcas/internal/s3client"
+	"orcas/internal/loadgen"
 	"orcas/perf"
 )
 
@@ -18,10 +18,10 @@ func BenchmarkSockets(b *testing.B) {
 	const size, workers, keys = 4 << 10, 64, 10_000
 	contents := perf.NewContents(size, 0)
 	path := func(n uint64) string { return fmt.Sprintf("/performance/%016x", n*0x9e3779b97f4a7c15) }
-	put := func(base uint64) func(w *perf.Worker, n uint64) (s3client.Request, perf.Expect) {
-		return func(w *perf.Worker, n uint64) (s3client.Request, perf.Expect) {
+	put := func(base uint64) func(w *perf.Worker, n uint64) (loadgen.Request, perf.Expect) {
+		return func(w *perf.Worker, n uint64) (loadgen.Request, perf.Expect) {
 			body, hash := w.Body(contents, base+n)
-			return s3client.Request{Op: "put", Method: http.MethodPut, Path: path(base + n), Body: body, Hash: hash}, perf.Expect{Status: 200}
+			return loadgen.Request{Op: "put", Method: http.MethodPut, Path: path(base + n), Body: body, Hash: hash}, perf.Expect{Status: 200}
 		}
 	}
 	run := func(b *testing.B, l *perf.Load) {
@@ -42,9 +42,9 @@ func BenchmarkSockets(b *testing.B) {
 		run(b, &perf.Load{Target: s.target, Count: keys, Next: put(0)})
 		b.ReportAllocs()
 		b.ResetTimer()
-		run(b, &perf.Load{Target: s.target, Count: uint64(max(b.N, workers)), Next: func(_ *perf.Worker, n uint64) (s3client.Request, perf.Expect) {
+		run(b, &perf.Load{Target: s.target, Count: uint64(max(b.N, workers)), Next: func(_ *perf.Worker, n uint64) (loadgen.Request, perf.Expect) {
 			n = n * 7919 % keys
-			return s3client.Request{Op: "get", Method: http.MethodGet, Path: path(n)}, contents.Expect(n)
+			return loadgen.Request{Op: "get", Method: http.MethodGet, Path: path(n)}, contents.Expect(n)
 		}})
 		b.StopTimer()
 	})

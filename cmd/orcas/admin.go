@@ -14,9 +14,9 @@ import (
 	"strings"
 
 	"orcas/fsck"
-	"orcas/internal/s3client"
 	"orcas/lifecycle"
 	"orcas/reclaim"
+	"orcas/sdk"
 	"orcas/server"
 )
 
@@ -51,7 +51,7 @@ type adminTarget struct {
 }
 
 // credentials returns the credentials for signing requests.
-func (t *adminTarget) credentials(environ []string) (keys s3client.Keys, err error) {
+func (t *adminTarget) credentials(environ []string) (keys sdk.Keys, err error) {
 	if t.Data != "" {
 		var c server.Credentials
 		file := filepath.Join(t.Data, server.CredentialsFile)
@@ -62,7 +62,7 @@ func (t *adminTarget) credentials(environ []string) (keys s3client.Keys, err err
 		if json.Unmarshal(text, &c) != nil || c.AccessKey == "" || c.SecretKey == "" { // the JSON error may quote the file
 			return keys, fmt.Errorf("--data: %s does not contain an access key and a secret key", file)
 		}
-		return s3client.Keys{Access: c.AccessKey, Secret: c.SecretKey}, nil
+		return sdk.Keys{AccessKey: c.AccessKey, SecretKey: c.SecretKey}, nil
 	}
 	values := map[string]string{}
 	for _, entry := range environ {
@@ -70,22 +70,22 @@ func (t *adminTarget) credentials(environ []string) (keys s3client.Keys, err err
 		values[name] = value
 	}
 	for _, names := range [][3]string{{"ORCAS_ROOT_ACCESS_KEY", "ORCAS_ROOT_SECRET_KEY"}, {"AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY", "AWS_SESSION_TOKEN"}} {
-		keys = s3client.Keys{Access: values[names[0]], Secret: values[names[1]], Token: values[names[2]]}
-		if keys.Access != "" && keys.Secret != "" {
+		keys = sdk.Keys{AccessKey: values[names[0]], SecretKey: values[names[1]], SessionToken: values[names[2]]}
+		if keys.AccessKey != "" && keys.SecretKey != "" {
 			return keys, nil
 		}
 	}
-	return s3client.Keys{}, errors.New("no credentials: use --data DIR, or set ORCAS_ROOT_ACCESS_KEY and ORCAS_ROOT_SECRET_KEY")
+	return sdk.Keys{}, errors.New("no credentials: use --data DIR, or set ORCAS_ROOT_ACCESS_KEY and ORCAS_ROOT_SECRET_KEY")
 }
 
 // request sends a request. It returns the response, whose body the caller must close, or the error that the server
 // returned.
 func (t *adminTarget) request(ctx context.Context, c *console, method, path string, query url.Values) (*http.Response, error) {
-	return t.send(ctx, c, &s3client.Request{Method: method, Path: path, Query: query.Encode()})
+	return t.send(ctx, c, &sdk.Request{Method: method, Path: path, Query: query.Encode()})
 }
 
 // send is request for any request.
-func (t *adminTarget) send(ctx context.Context, c *console, q *s3client.Request) (*http.Response, error) {
+func (t *adminTarget) send(ctx context.Context, c *console, q *sdk.Request) (*http.Response, error) {
 	keys, err := t.credentials(c.environ)
 	if err != nil {
 		return nil, err
@@ -94,8 +94,11 @@ func (t *adminTarget) send(ctx context.Context, c *console, q *s3client.Request)
 	if err != nil {
 		return nil, err
 	}
-	client := s3client.New(endpoint, keys, transport)
-	response, err := client.Open(ctx, q)
+	client, err := sdk.New(sdk.Config{Endpoint: endpoint, Credentials: keys, Transport: transport, IdleTimeout: -1})
+	if err != nil {
+		return nil, err
+	}
+	response, err := client.Do(ctx, q)
 	if err != nil && ctx.Err() != nil {
 		return nil, errInterrupted
 	}
@@ -139,11 +142,11 @@ func orEnds(err error, what string) error {
 
 // call sends a request and decodes the response into to.
 func (t *adminTarget) call(ctx context.Context, c *console, method, path string, query url.Values, to any) error {
-	return t.exchange(ctx, c, &s3client.Request{Method: method, Path: path, Query: query.Encode()}, to)
+	return t.exchange(ctx, c, &sdk.Request{Method: method, Path: path, Query: query.Encode()}, to)
 }
 
 // exchange is call for any request.
-func (t *adminTarget) exchange(ctx context.Context, c *console, q *s3client.Request, to any) error {
+func (t *adminTarget) exchange(ctx context.Context, c *console, q *sdk.Request, to any) error {
 	response, err := t.send(ctx, c, q)
 	if err != nil {
 		return err

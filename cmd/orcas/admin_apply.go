@@ -12,7 +12,7 @@ import (
 
 	"orcas/admin"
 	"orcas/declared"
-	"orcas/internal/s3client"
+	"orcas/sdk"
 )
 
 type adminApply struct {
@@ -32,7 +32,7 @@ func (a *adminApply) Run(ctx context.Context, c *console) error {
 		return err
 	}
 	var done admin.Applied
-	err = a.exchange(ctx, c, &s3client.Request{Method: http.MethodPost, Path: "/-/admin/apply", Body: body}, &done)
+	err = a.exchange(ctx, c, &sdk.Request{Method: http.MethodPost, Path: "/-/admin/apply", Body: body}, &done)
 	if err != nil {
 		return orEnds(err, "the server may have applied the file, or a part of it; apply it again. Rotate the keys whose secrets you did not see")
 	}

@@ -29,7 +29,7 @@ type adminConnection struct {
 
 // connect returns the URL of the admin API, and a client that trusts its certificate. data is the data directory, if it
 // is known.
-func (a *adminConnection) connect(environ []string, data string) (endpoint string, client *http.Client, err error) {
+func (a *adminConnection) connect(environ []string, data string) (endpoint string, transport http.RoundTripper, err error) {
 	overTLS := a.CA != "" || a.Fingerprint != ""
 	address, found := strings.CutPrefix(a.AdminAddress, "https://")
 	if plain, ok := strings.CutPrefix(address, "http://"); ok {
@@ -39,14 +39,13 @@ func (a *adminConnection) connect(environ []string, data string) (endpoint strin
 		address = plain
 	}
 	if !found && !overTLS {
-		return "http://" + address, http.DefaultClient, nil
+		return "http://" + address, http.DefaultTransport, nil
 	}
 	config, err := a.tls(environ, cmp.Or(data, a.selfSigned))
 	if err != nil {
 		return "", nil, err
 	}
-	transport := &http.Transport{Proxy: http.ProxyFromEnvironment, TLSClientConfig: config, DisableKeepAlives: true}
-	return "https://" + address, &http.Client{Transport: transport}, nil
+	return "https://" + address, &http.Transport{Proxy: http.ProxyFromEnvironment, TLSClientConfig: config, DisableKeepAlives: true}, nil
 }
 
 // tls returns the TLS configuration of a client that trusts the given certificates.
@@ -118,7 +117,7 @@ func (a *adminConnection) explain(err error) error {
 	switch {
 	case errors.Is(err, syscall.ECONNREFUSED):
 		return fmt.Errorf("no server is listening at --admin-address %s: start one, or use the admin address that the server prints at startup", a.AdminAddress)
-	case errors.Is(err, http.ErrSchemeMismatch):
+	case errors.As(err, new(tls.RecordHeaderError)):
 		return fmt.Errorf("%s does not serve HTTPS: use the address without https://, --ca and --fingerprint", a.AdminAddress)
 	case errors.As(err, &untrusted):
 		return fmt.Errorf("the certificate of the admin API at %s is not trusted: %w: use --ca, --fingerprint or --data", a.AdminAddress, untrusted.Err)

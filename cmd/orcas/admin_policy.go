@@ -9,7 +9,7 @@ import (
 	"os"
 
 	"orcas/admin"
-	"orcas/internal/s3client"
+	"orcas/sdk"
 )
 
 // adminPolicy contains the commands for policies.
@@ -37,7 +37,7 @@ func (a *adminPolicyPut) Run(ctx context.Context, c *console) error {
 	if err != nil {
 		return err
 	}
-	q := &s3client.Request{Method: http.MethodPost, Path: policyPath, Query: a.query().Encode(), Body: document}
+	q := &sdk.Request{Method: http.MethodPost, Path: policyPath, Query: a.query().Encode(), Body: document}
 	var p admin.PolicyInfo
 	if err := a.exchange(ctx, c, q, &p); err != nil || a.JSON {
 		return err

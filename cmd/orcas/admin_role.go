@@ -12,7 +12,7 @@ import (
 	"time"
 
 	"orcas/admin"
-	"orcas/internal/s3client"
+	"orcas/sdk"
 )
 
 // adminRole contains the commands for roles.
@@ -47,7 +47,7 @@ func (s *roleSettings) send(ctx context.Context, c *console, n *named, path stri
 	for _, user := range s.User {
 		query.Add("user", user)
 	}
-	q := &s3client.Request{Method: http.MethodPost, Path: path}
+	q := &sdk.Request{Method: http.MethodPost, Path: path}
 	if s.Trust != "" {
 		if q.Body, err = os.ReadFile(s.Trust); err != nil {
 			return role, err

@@ -13,7 +13,7 @@ import (
 	"syscall"
 	"time"
 
-	"orcas/internal/s3client"
+	"orcas/internal/loadgen"
 	"orcas/perf"
 	"orcas/perf/result"
 	"orcas/server"
@@ -76,7 +76,7 @@ type perfCommon struct {
 
 func (c *perfCommon) options(to *console) perf.Options {
 	return perf.Options{
-		Profile: perf.Profile(c.Profile), Dir: c.Dir, Duration: c.Duration, Turns: c.Turns, Keys: c.Keys, Signing: s3client.Signed, Version: server.Version(), Commit: c.Commit,
+		Profile: perf.Profile(c.Profile), Dir: c.Dir, Duration: c.Duration, Turns: c.Turns, Keys: c.Keys, Signing: loadgen.Signed, Version: server.Version(), Commit: c.Commit,
 		Progress: newProgress(to.stdout),
 	}
 }
@@ -166,12 +166,12 @@ func (c *perfRunCommand) Validate() error {
 func (c *perfRunCommand) Run(ctx context.Context, to *console) error {
 	o := c.options(to)
 	o.Scenarios, o.Bucket, o.ServerPID, o.TLS, o.H2 = c.Scenario, c.Bucket, c.ServerPID, c.TLS, c.H2
-	o.Signing, o.Compressible, o.MaxErrorRate = s3client.Signing(c.Signing), c.Compressible, c.MaxErrorRate
+	o.Signing, o.Compressible, o.MaxErrorRate = loadgen.Signing(c.Signing), c.Compressible, c.MaxErrorRate
 	o.Workers, o.Rate, o.Mode, o.Peers = c.Workers, c.Rate, c.Mode, c.Peers
 	o.Size, o.Order, o.Before = int(c.Size), perf.Order(c.Order), c.Before
 	if c.Endpoint != "" {
 		var err error
-		if o.Target, err = s3client.ParseTarget(c.Endpoint, s3client.Keys{Access: c.AccessKey, Secret: c.SecretKey}, c.Region, c.CA, c.Insecure, c.H2); err != nil {
+		if o.Target, err = loadgen.ParseTarget(c.Endpoint, loadgen.Keys{Access: c.AccessKey, Secret: c.SecretKey}, c.Region, c.CA, c.Insecure, c.H2); err != nil {
 			return err
 		}
 	}

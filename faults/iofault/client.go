@@ -12,19 +12,27 @@ import (
 	"strings"
 	"time"
 
-	"orcas/internal/s3client"
+	"orcas/sdk"
 )
 
 // client sends requests to a server, each over a connection of its own, and returns the responses unchanged.
 type client struct {
-	s3    *s3client.Client
-	admin *s3client.Client
+	s3    *sdk.Client
+	admin *sdk.Client
 }
 
 func newClient(p *process) *client {
 	transport := &http.Transport{DisableKeepAlives: true, ExpectContinueTimeout: requestMax}
-	h, keys := &http.Client{Transport: transport, Timeout: requestMax}, s3client.Keys{Access: accessKey, Secret: secretKey}
-	return &client{s3: s3client.New(p.endpoint, keys, h), admin: s3client.New(p.admin, keys, h)}
+	return &client{s3: newSDK(p.endpoint, transport), admin: newSDK(p.admin, transport)}
+}
+
+// newSDK returns a client that is used in its raw mode, which never retries and does not interpret responses.
+func newSDK(endpoint string, transport http.RoundTripper) *sdk.Client {
+	c, err := sdk.New(sdk.Config{Endpoint: endpoint, Transport: transport, IdleTimeout: requestMax, Credentials: sdk.Static(accessKey, secretKey)})
+	if err != nil {
+		panic(err) // the process has printed the endpoint, which is valid
+	}
+	return c
 }
 
 // response is the response to a request, or its error.
@@ -81,15 +89,15 @@ func (a *response) failure() (text string, bad bool) {
 // do sends a request for a key ("" for the bucket), with the customer key if the object needs one, and reads the
 // response.
 func (c *client) do(method, key, query string, header map[string]string, body []byte) *response {
-	q := &s3client.Request{Method: method, Path: "/" + bucket, Query: query, Body: body}
+	q := &sdk.Request{Method: method, Path: "/" + bucket, Query: query, Body: body, Header: http.Header{}}
 	if key != "" {
 		q.Path += "/" + key
 	}
 	for name, value := range header {
-		q.Header = append(q.Header, s3client.Header{Name: name, Value: value})
+		q.Header.Set(name, value)
 	}
 	if method != http.MethodDelete {
-		q.Header = append(q.Header, customerHeader(key)...)
+		setCustomerKey(q.Header, key)
 	}
 	a := send(c.s3, q)
 	a.cut = a.cut && method == http.MethodGet && key != "" && query == ""
@@ -97,9 +105,11 @@ func (c *client) do(method, key, query string, header map[string]string, body []
 }
 
 // send sends a request and reads the response.
-func send(c *s3client.Client, q *s3client.Request) *response {
+func send(c *sdk.Client, q *sdk.Request) *response {
 	begun, resets := time.Now(), resetsForMemory()
-	got, err := c.Do(context.Background(), q)
+	ctx, cancel := context.WithTimeout(context.Background(), requestMax)
+	defer cancel()
+	got, err := c.Fetch(ctx, q)
 	if err != nil {
 		a := &response{err: err, took: time.Since(begun), resets: resetsForMemory() - resets}
 		if got != nil {
@@ -115,7 +125,7 @@ func etagOf(s string) string { return strings.Trim(s, `"`) }
 // ask sends an admin API request.
 func (c *client) ask(method, what string) *response {
 	path, query, _ := strings.Cut("/-/admin/"+what, "?")
-	a := send(c.admin, &s3client.Request{Method: method, Path: path, Query: query})
+	a := send(c.admin, &sdk.Request{Method: method, Path: path, Query: query})
 	a.admin = true
 	return a
 }

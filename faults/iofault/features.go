@@ -11,7 +11,6 @@ import (
 
 	"orcas/content"
 	"orcas/fsck"
-	"orcas/internal/s3client"
 )
 
 // Features are the settings of servers for stored content. Equal content is always shared.
@@ -51,18 +50,17 @@ func (f Features) env(more []string) []string {
 // customers is the prefix of the keys of objects that are encrypted with a customer key.
 const customers = "customer-"
 
-// customerHeader returns the headers with the customer key, for an object that is encrypted with it.
-func customerHeader(key string) []s3client.Header {
+// setCustomerKey sets the headers with the customer key, if the object is encrypted with it.
+func setCustomerKey(h http.Header, key string) {
 	if !strings.HasPrefix(key, customers) {
-		return nil
+		return
 	}
 	secret := []byte(strings.Repeat("c", 32))
 	sum := md5.Sum(secret)
 	const name = "X-Amz-Server-Side-Encryption-Customer-"
-	return []s3client.Header{
-		{Name: name + "Algorithm", Value: "AES256"}, {Name: name + "Key", Value: base64.StdEncoding.EncodeToString(secret)},
-		{Name: name + "Key-Md5", Value: base64.StdEncoding.EncodeToString(sum[:])},
-	}
+	h.Set(name+"Algorithm", "AES256")
+	h.Set(name+"Key", base64.StdEncoding.EncodeToString(secret))
+	h.Set(name+"Key-Md5", base64.StdEncoding.EncodeToString(sum[:]))
 }
 
 // again writes the content of an object under another key, so that the server can share it. If asked is set, it sends

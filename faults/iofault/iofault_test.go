@@ -21,7 +21,7 @@ import (
 	"orcas/faults"
 	"orcas/faults/result"
 	"orcas/fsck"
-	"orcas/internal/s3client"
+	"orcas/sdk"
 )
 
 // TestMain runs the tests in a mount namespace of their own. Otherwise another process could copy the namespace with
@@ -273,7 +273,7 @@ func TestFeatures(t *testing.T) {
 				continue
 			}
 			require.Equal(t, "AES256", a.header.Get("X-Amz-Server-Side-Encryption-Customer-Algorithm"))
-			require.Equal(t, 400, send(r.c.s3, &s3client.Request{Method: "GET", Path: "/" + bucket + "/" + key}).status, "a read without the customer key")
+			require.Equal(t, 400, send(r.c.s3, &sdk.Request{Method: "GET", Path: "/" + bucket + "/" + key}).status, "a read without the customer key")
 		}
 		require.Empty(t, r.wrong)
 		require.Empty(t, r.failed)

@@ -108,12 +108,12 @@ func TestClockAndSignatures(t *testing.T) {
 		for late, want := range map[time.Duration]int{
 			0: 200, 14 * time.Minute: 200, -14 * time.Minute: 200, 16 * time.Minute: 403, -16 * time.Minute: 403, time.Hour: 403, -24 * time.Hour: 403,
 		} {
-			m.endpoint.s3.Now = func() time.Time { return clock.now().Add(late) }
+			m.endpoint.now = func() time.Time { return clock.now().Add(late) }
 			a := must(t, want)(m.do("PUT", "bucket", "", "", nil))
 			if want == 403 {
 				require.Equal(t, "RequestTimeTooSkewed", a.code())
 			}
 		}
-		m.endpoint.s3.Now = clock.now
+		m.endpoint.now = clock.now
 	}
 }

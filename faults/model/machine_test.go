@@ -23,8 +23,8 @@ import (
 
 	"orcas/core/ids"
 	"orcas/faults"
-	"orcas/internal/s3client"
 	"orcas/internal/sigv4"
+	"orcas/sdk"
 	"orcas/server"
 )
 
@@ -87,15 +87,19 @@ func workDir(t testing.TB) string {
 // endpoint is a client of a server.
 type endpoint struct {
 	url  string
-	http *http.Client
-	s3   *s3client.Client
-	ids  *ids.Codec // of the server
+	http *http.Transport
+	s3   *sdk.Client
+	now  func() time.Time // the time for signatures
+	ids  *ids.Codec       // of the server
 }
 
 func newEndpoint(url string, root faults.Credentials, now func() time.Time) *endpoint {
-	h := &http.Client{Transport: &http.Transport{MaxIdleConnsPerHost: 64, DisableCompression: true}}
-	e := &endpoint{url: url, http: h, s3: s3client.New(url, s3client.Keys{Access: root.AccessKey, Secret: root.SecretKey}, h)}
-	e.s3.Now = now
+	e := &endpoint{url: url, http: &http.Transport{MaxIdleConnsPerHost: 64, DisableCompression: true}, now: now}
+	var err error
+	e.s3, err = sdk.New(sdk.Config{Endpoint: url, Transport: e.http, Credentials: sdk.Static(root.AccessKey, root.SecretKey), Now: func() time.Time { return e.now() }})
+	if err != nil {
+		panic(err) // the server has returned the address
+	}
 	return e
 }
 
@@ -104,7 +108,7 @@ type response struct {
 	status int
 	header http.Header
 	body   []byte
-	raw    *s3client.Answer // the same response
+	raw    *sdk.Response // the same response
 }
 
 // code returns the code of an error, or "".
@@ -115,12 +119,12 @@ func (a *response) etag() string { return a.raw.ETag() }
 // request returns a signed request for a bucket and a key, each of which may be "". headers alternates names and
 // values.
 func (e *endpoint) request(method, bucket, key, query string, body []byte, headers ...string) (*http.Request, error) {
-	q := &s3client.Request{Method: method, Path: "/" + bucket, Query: query, Body: body}
+	q := &sdk.Request{Method: method, Path: "/" + bucket, Query: query, Body: body, Header: http.Header{}}
 	if key != "" {
 		q.Path += "/" + key
 	}
 	for i := 0; i < len(headers); i += 2 {
-		q.Header = append(q.Header, s3client.Header{Name: headers[i], Value: headers[i+1]})
+		q.Header.Add(headers[i], headers[i+1])
 	}
 	if len(body) >= 1<<20 {
 		q.Hash = sigv4.UnsignedPayload
@@ -146,7 +150,7 @@ func query(pairs ...string) string {
 	var b strings.Builder
 	for i := 0; i < len(pairs); i += 2 {
 		if pairs[i+1] != "" {
-			fmt.Fprintf(&b, "&%s=%s", pairs[i], strings.ReplaceAll(s3client.Escape(pairs[i+1]), "/", "%2F"))
+			fmt.Fprintf(&b, "&%s=%s", pairs[i], strings.ReplaceAll(sigv4.Escape(pairs[i+1]), "/", "%2F"))
 		}
 	}
 	return strings.TrimPrefix(b.String(), "&")

@@ -10,7 +10,7 @@ import (
 	"strconv"
 	"strings"
 
-	"orcas/internal/s3client"
+	"orcas/internal/sigv4"
 	"orcas/lifecycle"
 )
 
@@ -339,7 +339,7 @@ func (r *script) removeAll(s step) error {
 func (r *script) copy(s step) error {
 	c, h := r.condition(s)
 	fromBucket, fromKey, _ := strings.Cut(s.from, "/")
-	h = append(h, "X-Amz-Copy-Source", s3client.Escape(s.from))
+	h = append(h, "X-Amz-Copy-Source", sigv4.Escape(s.from))
 	var meta *string
 	if s.arg == "replace" {
 		v := fmt.Sprint("replaced ", r.made)
@@ -370,7 +370,7 @@ func (r *script) move(s step) error {
 	if s.arg == "rename" {
 		fromBucket, query, source = s.b, "renameObject=", "X-Amz-Rename-Source"
 	}
-	h = append(h, source, s3client.Escape("/"+fromBucket+"/"+fromKey))
+	h = append(h, source, sigv4.Escape("/"+fromBucket+"/"+fromKey))
 	a, err := r.m.do("PUT", s.b, s.key, query, nil, h...)
 	want := r.s.move(fromBucket, fromKey, s.b, s.key, c)
 	if err := expect(a, err, want); err != nil {
@@ -410,7 +410,7 @@ func (r *script) dropBucket(s step) error {
 func (r *script) createUpload(s step) error {
 	meta := fmt.Sprint("upload ", r.made)
 	r.made++
-	a, err := r.m.do("POST", s.b, s.key, "uploads=", nil, "X-Amz-Meta-V", meta, "X-Amz-Tagging", "n="+s3client.Escape(meta))
+	a, err := r.m.do("POST", s.b, s.key, "uploads=", nil, "X-Amz-Meta-V", meta, "X-Amz-Tagging", "n="+sigv4.Escape(meta))
 	want := r.s.createUpload(s.b, s.key, meta, meta)
 	if err := expect(a, err, want); err != nil || want != ok {
 		return err
@@ -458,7 +458,7 @@ func (r *script) copyPart(s step) error {
 	if u == nil {
 		return nil
 	}
-	h := []string{"X-Amz-Copy-Source", s3client.Escape(s.from)}
+	h := []string{"X-Amz-Copy-Source", sigv4.Escape(s.from)}
 	fromBucket, fromKey, _ := strings.Cut(s.from, "/")
 	want := r.s.live(u)
 	from, v := r.s.object(fromBucket, fromKey)

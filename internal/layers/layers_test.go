@@ -99,7 +99,7 @@ var layers = map[string]int{
 	"s3/heads":     0,
 	"internal/...": 0,
 
-	"internal/s3client": 1, // signs with internal/sigv4
+	"internal/loadgen": 1, // signs with internal/sigv4
 }
 
 // drivers implement the contracts of core. Commands, package server and tests choose which of them runs.
@@ -112,7 +112,7 @@ var testPackages = []string{"core/coretest", "s3/s3test", "storetest"}
 // and parts of the protocol that the HTTP APIs share.
 const httpLayer = 6
 
-var speakHTTP = []string{"gate", "gate/session", "sdk", "sdk/tree", "sdk/profile", "s3/sigv2", "internal/sigv4", "s3/heads", "s3/xmldoc", "s3/conditions", "s3/tagging", "internal/s3client"}
+var speakHTTP = []string{"gate", "gate/session", "sdk", "sdk/tree", "sdk/profile", "s3/sigv2", "internal/sigv4", "s3/heads", "s3/xmldoc", "s3/conditions", "s3/tagging", "internal/loadgen"}
 
 // wholeServer are the packages that tests of package s3 and of the SDK may import although they are above them: they
 // start a server, and one test load-tests it.

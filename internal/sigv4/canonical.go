@@ -90,6 +90,9 @@ func appendPath(dst []byte, path string) []byte {
 	return dst
 }
 
+// Escape percent-encodes every byte of a path that signatures encode, so that every server decodes it in the same way.
+func Escape(path string) string { return string(appendPath(nil, path)) }
+
 // appendQueryText decodes raw, a name or value of a query, and appends it in canonical form. ok is false if a "%" is
 // not followed by two hexadecimal digits; such a "%" is treated as a literal.
 func appendQueryText(dst []byte, raw string) (_ []byte, ok bool) {

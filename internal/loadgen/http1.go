@@ -1,4 +1,4 @@
-package s3client
+package loadgen
 
 import (
 	"bufio"
@@ -14,6 +14,8 @@ import (
 	"time"
 
 	"github.com/zeebo/xxh3"
+
+	"orcas/internal/sigv4"
 )
 
 // http1 is a Conn that writes and reads HTTP/1.1 itself, with buffers that it reuses. After an error, the next request
@@ -135,7 +137,7 @@ func appendPath(b []byte, path string) []byte {
 		if 'a' <= ch && ch <= 'z' || '0' <= ch && ch <= '9' || 'A' <= ch && ch <= 'Z' || ch == '/' || ch == '-' || ch == '_' || ch == '.' || ch == '~' {
 			continue
 		}
-		return append(b, Escape(path)...)
+		return append(b, sigv4.Escape(path)...)
 	}
 	return append(b, path...)
 }

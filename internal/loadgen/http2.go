@@ -1,4 +1,4 @@
-package s3client
+package loadgen
 
 import (
 	"bytes"

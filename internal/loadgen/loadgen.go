@@ -1,11 +1,7 @@
-// Package s3client sends signed requests to the S3 API or the admin API of a server, and returns the responses
-// unchanged. It is for the tools that load-test, break and administer servers. It is deliberately not an SDK: it never
-// retries, it does not interpret responses, and its caller may change a request after it is signed.
-//
-// A Request is sent in one of two ways. A Client uses net/http and returns whole responses with their headers. A Conn
-// is one connection of a load generator. It writes and reads HTTP/1.1 itself and reuses its memory, because its CPU
-// time is part of every measurement if the server runs on the same machine.
-package s3client
+// Package loadgen is one connection of a load generator: it sends signed requests and returns the responses unchanged,
+// without retries. All other programs use package sdk. A Conn writes and reads HTTP/1.1 itself and reuses its memory,
+// because its CPU time is part of every measurement if the server runs on the same machine.
+package loadgen
 
 import (
 	"context"
@@ -19,7 +15,7 @@ type Request struct {
 	Path, Query string // Path is decoded, Query is encoded
 	Header      []Header
 	Body        []byte
-	Hash        string // payload hash: hexadecimal SHA-256 of Body. If it is "", a Client computes it; a Conn needs it to sign the body
+	Hash        string // payload hash: hexadecimal SHA-256 of Body, which the mode Signed needs
 	Keep        bool   // keep the body, ETag and type of the Reply of a Conn
 	Anonymous   bool   // do not sign it
 }
