@@ -3,6 +3,7 @@
 import json
 import os
 import re
+import secrets
 import shutil
 import subprocess
 import sys
@@ -190,6 +191,65 @@ def test_phone_menu_and_keyboard(console):
     c.page.locator("dialog").wait_for(state="detached")
 
 
+def test_keyboard(console):
+    """From the sign-in to the details of an object and back, without a mouse."""
+    s3 = console.server.client()
+    s3.create_bucket(Bucket="shown")
+    s3.put_object(Bucket="shown", Key="a.txt", Body=b"text", ContentType="text/plain")
+    c = console(signed_in=False)
+    c.page.goto(c.base + "/")
+    keys = c.page.keyboard
+    expect(c.page.get_by_label("Access key")).to_be_focused(timeout=PATIENCE)
+    keys.type(c.server.access)
+    keys.press("Tab")
+    keys.type(c.server.secret)
+    keys.press("Enter")
+    c.says("Overview")
+    c.go("objects/shown")
+    menu = c.button("Actions for a.txt")
+    menu.focus()
+    keys.press("Enter")
+    expect(c.button("Details", exact=True)).to_be_focused(timeout=PATIENCE)
+    keys.press("ArrowDown")
+    expect(c.button("Download", exact=True)).to_be_focused(timeout=PATIENCE)
+    keys.press("Escape")
+    expect(menu).to_be_focused(timeout=PATIENCE)
+    keys.press("Enter")
+    expect(c.button("Details", exact=True)).to_be_focused(timeout=PATIENCE)
+    keys.press("Enter")
+    c.page.locator("dialog pre").wait_for()
+    keys.press("Escape")
+    c.page.locator("dialog").wait_for(state="detached")
+    expect(menu).to_be_focused(timeout=PATIENCE)
+    c.page.reload()
+    c.page.locator("main h1").wait_for()
+    keys.press("Tab")
+    expect(c.page.get_by_role("link", name="Skip to the content")).to_be_focused(timeout=PATIENCE)
+    keys.press("Enter")
+    expect(c.page.locator("main")).to_be_focused(timeout=PATIENCE)
+
+
+def test_encryption(start, browser):
+    server = start("--admin-address", "127.0.0.1:0", env={"ORCAS_MASTER_KEY": secrets.token_hex(32)})
+    s3 = server.client()
+    s3.create_bucket(Bucket="secret")
+    c = Console(browser, server).sign_in()
+    try:
+        c.go("buckets/secret/storage")
+        c.click("Turn on")
+        c.says("New objects are encrypted (AES256).")
+        assert s3.put_object(Bucket="secret", Key="a", Body=b"a")["ServerSideEncryption"] == "AES256"
+        c.go("maintenance/encryption")
+        c.click("Rotate")
+        c.told("The rotation has begun.")
+        c.go("buckets/secret/storage")
+        c.click("Turn off")
+        c.says("New objects are encrypted only if the upload or the server asks for it.")
+        c.check()
+    finally:
+        c.close()
+
+
 def test_keys(console):
     s3 = console.server.client()
     s3.create_bucket(Bucket="photos")
@@ -198,7 +258,7 @@ def test_keys(console):
     c.page.locator(".page-head").get_by_role("button", name="Create key").click()
     c.page.get_by_label("Name").fill("reader")
     c.page.get_by_label("Only keys that begin with").fill("public/")
-    c.page.get_by_label("May", exact=True).select_option("read")
+    c.page.get_by_label("Access", exact=True).select_option("read")
     c.page.get_by_label("Expires").select_option("30d")
     c.confirm("Create key")
     access, secret = (c.page.get_by_label(label, exact=True).inner_text() for label in ("access key", "secret key"))
@@ -216,7 +276,7 @@ def test_keys(console):
     with pytest.raises(botocore.exceptions.ClientError):
         reader.get_object(Bucket="photos", Key="public/a")
     c.menu("reader", "Enable")
-    c.told("The key works again.")
+    c.told("The key is enabled.")
     c.menu("reader", "Rotate…")
     c.confirm("Rotate")
     again = c.page.get_by_label("access key", exact=True).inner_text()
@@ -287,10 +347,10 @@ def test_simulator(console):
     c.click("Try it in the simulator")
     c.page.get_by_label("Who").select_option("anonymous")
     c.page.get_by_label("Resource").fill("arn:aws:s3:::tested/public/a")
-    c.click("Decide")
+    c.click("Simulate")
     c.says("PublicPrefix")
     c.page.get_by_label("Resource").fill("arn:aws:s3:::tested/private")
-    c.click("Decide")
+    c.click("Simulate")
     c.says("Not allowed by any statement")
 
 
@@ -323,7 +383,7 @@ def test_roles_and_accounts(console):
     with pytest.raises(botocore.exceptions.ClientError):
         tenant.list_buckets()
     c.menu("tenant", "Enable")
-    c.told("The account works again.")
+    c.told("The account is enabled.")
     c.menu("tenant", "Rotate the root key…")
     c.confirm("Rotate")
     assert c.page.get_by_label("access key", exact=True).inner_text() != access
@@ -377,6 +437,6 @@ def test_live(console):
     c.go("log")
     c.page.get_by_role("log").get_by_text("store open").wait_for()
     c.page.get_by_label("The server logs").select_option("errors")
-    c.says("The server logs accordingly")
+    c.says("The level applies until the server stops.")
     c.page.get_by_label("Show").select_option("error")
     c.page.get_by_role("log").get_by_text("Waiting for lines").wait_for()

@@ -143,7 +143,7 @@ def test_markup_in_names(console):
     c.go("simulator")
     c.page.get_by_label("Name").fill(MARKUP)
     c.page.get_by_label("Action").fill(MARKUP)
-    c.click("Decide")
+    c.click("Simulate")
     c.page.locator(".box.error").wait_for()
     c.go("trace")
     c.page.get_by_text("Waiting for requests").wait_for()

@@ -57,13 +57,15 @@ def fill(shown):
 
 def test_million_keys(shown):
     fill(shown)
-    began = time.monotonic()
-    shown.page.reload()
-    shown.says("500 rows so far")
-    first = time.monotonic() - began
+    opened = []
+    for _ in range(5):
+        began = time.monotonic()
+        shown.page.reload()
+        shown.says("500 rows so far")
+        opened.append(time.monotonic() - began)
     for rows in range(2, 7):
         shown.click("Load more")
         shown.says(f"{min(rows * 500, 2000):,} rows so far")
         if rows > 4:
             shown.says("rows are no longer shown")
-    print(f"{KEYS:,} keys: first page after {first:.2f} s; server %d MiB, page %d MiB" % memory(shown))
+    print(f"{KEYS:,} keys: first page after {sorted(opened)[2]:.2f} s, the median of 5; server %d MiB, page %d MiB" % memory(shown))

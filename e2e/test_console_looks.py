@@ -158,7 +158,7 @@ def test_bucket_settings(looks):
     looks.at("policy-refused")
     c.click("Try it in the simulator")
     c.page.get_by_label("Who").select_option("anonymous")
-    c.click("Decide")
+    c.click("Simulate")
     c.says("PublicRead")
     looks.at("simulator-result")
 
@@ -174,7 +174,7 @@ def test_access(looks):
     c.says("The secret key is shown only now.")
     looks.at("key-secret")
     c.click("Done")
-    c.says("works")
+    c.says("active")
     looks.at("keys-list")
     c.menu("reader", "Delete…")
     looks.at("delete-key")

@@ -385,8 +385,8 @@ def test_buckets(console):
     assert s3.get_bucket_tagging(Bucket="made")["TagSet"] == [{"Key": "team", "Value": "blue"}]
 
     c.go("buckets/made/storage")
-    c.page.get_by_label("Most versions").fill("100")
-    c.page.locator("form").filter(has=c.page.get_by_label("Most versions")).get_by_role("button", name="Save").click()
+    c.page.get_by_label("Maximum number of versions").fill("100")
+    c.page.locator("form").filter(has=c.page.get_by_label("Maximum number of versions")).get_by_role("button", name="Save").click()
     c.told("Saved.")
 
     c.go("buckets/made/versions")

@@ -8,7 +8,7 @@ import { RuleList } from "./xml_rules.js";
 
 export function Lifecycle({ bucket }) {
   return html`<${RuleList} bucket=${bucket} title="Lifecycle rules" subresource="lifecycle" root="LifecycleConfiguration" element="Rule" Form=${RuleForm} describe=${describe}
-    intro="Rules delete objects, older versions and unfinished uploads by themselves when they have reached an age."
+    intro="Rules delete objects, older versions and unfinished uploads automatically when they reach an age."
     beside=${(draft) => may("PreviewLifecycle") && html`<${Preview} bucket=${bucket} draft=${draft} />`} />`;
 }
 

@@ -169,8 +169,8 @@ function StorageForm({ bucket, settings, reload }) {
     <${Card} title="Quota"><p class="muted">In use: ${bytes(settings.holds.bytes + settings.holds.noncurrent_bytes)} in ${count(settings.holds.objects + settings.holds.noncurrent_versions)} versions.</p>
       <${Saver} disabled=${Boolean(wrongBytes || wrongObjects) || !may("PutBucketSettings")}
         save=${() => post({ "max-bytes": maxBytes ? String(parseBytes(maxBytes)) : "none", "max-objects": maxObjects || "none" })}>
-        <${Field} label="Largest size" error=${wrongBytes} hint="Such as 10GiB; empty for none. All versions count."><${Input} value=${maxBytes} onValue=${setMaxBytes} /><//>
-        <${Field} label="Most versions" error=${wrongObjects} hint="Empty for none"><${Input} value=${maxObjects} onValue=${setMaxObjects} inputmode="numeric" /><//><//><//>`;
+        <${Field} label="Maximum size" error=${wrongBytes} hint="Such as 10GiB; empty for none. All versions count."><${Input} value=${maxBytes} onValue=${setMaxBytes} /><//>
+        <${Field} label="Maximum number of versions" error=${wrongObjects} hint="Empty for none"><${Input} value=${maxObjects} onValue=${setMaxObjects} inputmode="numeric" /><//><//><//>`;
 }
 
 /** Returns a size in the largest unit in which it is whole. */

@@ -47,7 +47,7 @@ function BucketStep({ buckets, bucket, onDone }) {
 function KeyStep({ bucket, made, onDone }) {
   const [name, setName] = useState(`${bucket}-app`);
   const create = useAction(async () => onDone(await createKey({ name, bucket, prefix: "", access: "readwrite", expires: "" })));
-  return html`<${Card} title="A key for an application"><p class="muted">Applications get keys of their own, so that you can take one back without changing the others. This one may read and write ${bucket}.</p>
+  return html`<${Card} title="A key for an application"><p class="muted">Applications get keys of their own, so that you can revoke one without changing the others. This one may read and write ${bucket}.</p>
     ${made ? html`<${SecretBox} made=${made} />` : html`<${ErrorBox} error=${create.error} />
     <form class="row fields" onSubmit=${(event) => { event.preventDefault(); if (name) create.run(); }}>
       <${Field} label="Name of the key"><${Input} value=${name} onValue=${setName} maxlength="64" /><//>

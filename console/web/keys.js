@@ -29,7 +29,7 @@ function List({ keys, reload, show, create }) {
     if (key) show(key);
     reload();
   };
-  const state = (k, enabled) => attempt(() => call("POST", "key/state", { query: { name: k.name, enabled: String(enabled) } }), enabled ? "The key works again." : "The key is disabled.").then(reload);
+  const state = (k, enabled) => attempt(() => call("POST", "key/state", { query: { name: k.name, enabled: String(enabled) } }), enabled ? "The key is enabled." : "The key is disabled.").then(reload);
   const remove = async (k) => {
     if (!(await confirm({ title: `Delete ${k.name}?`, body: "Applications that use this key lose access at once.", action: "Delete key", danger: true, typed: k.name }))) return;
     await attempt(() => call("DELETE", "key", { query: { name: k.name } }), "The key was deleted.");
@@ -37,7 +37,7 @@ function List({ keys, reload, show, create }) {
   };
   return html`<${Table} label="Keys" rows=${keys} columns=${[
     { name: "name", title: "Name", render: (k) => html`<strong>${k.name}</strong><br /><span class="hint mono">${k.access_key}</span>` },
-    { name: "may", title: "May", render: (k) => allowed(k) },
+    { name: "may", title: "Access", render: (k) => allowed(k) },
     { name: "state", title: "State", render: (k) => html`<${State} of=${k} />` },
     { name: "used", title: "Last used", narrow: true, render: (k) => ago(k.last_used) },
     { name: "expires", title: "Expires", narrow: true, render: (k) => (k.expires ? html`<span title=${date(k.expires)}>${ago(k.expires)}</span>` : "never") },
@@ -52,11 +52,11 @@ function List({ keys, reload, show, create }) {
 /** Says what a key may do. */
 export function allowed(k) {
   const what = { read: "read", write: "write", readwrite: "read and write" }[k.access] || k.access;
-  return `${what} ${k.prefix ? `“${k.prefix}…” in ${k.bucket}` : k.bucket}${k.no_delete ? ", not delete" : ""}`;
+  return `${what} ${k.prefix ? `“${k.prefix}…” in ${k.bucket}` : `in ${k.bucket}`}${k.no_delete ? ", not delete" : ""}`;
 }
 
 function State({ of: k }) {
-  if (k.works) return html`<${Badge} kind="good">works<//>${k.previous && html` <${Badge}>old key until ${date(k.previous.expires)}<//>`}`;
+  if (k.works) return html`<${Badge} kind="good">active<//>${k.previous && html` <${Badge}>old key until ${date(k.previous.expires)}<//>`}`;
   if (!k.enabled) return html`<${Badge} kind="warn">disabled<//>`;
   return html`<${Badge} kind="bad">${k.expires && new Date(k.expires) < new Date() ? "expired" : "does not work"}<//>`;
 }
@@ -75,7 +75,7 @@ export function CreateKey({ onClose, onDone }) {
     <${Loaded} of=${buckets}>${(list) => (list.length ? html`<${Field} label="Bucket"><${Select} value=${bucket} onValue=${set("bucket")} options=${list.map((b) => [b.name, b.name])} /><//>`
       : html`<div class="box warn"><p>There is no bucket yet. Create one first.</p></div>`)}<//>
     <${Field} label="Only keys that begin with" hint="Such as photos/; empty for the whole bucket"><${Input} value=${key.prefix} onValue=${set("prefix")} /><//>
-    <${Field} label="May"><${Select} value=${key.access} onValue=${set("access")} options=${ACCESS} /><//>
+    <${Field} label="Access"><${Select} value=${key.access} onValue=${set("access")} options=${ACCESS} /><//>
     ${key.access !== "read" && html`<${Check} label="May not delete" checked=${key.keep} onValue=${set("keep")} />`}
     <${Field} label="Expires"><${Select} value=${key.expires} onValue=${set("expires")} options=${EXPIRES} /><//>
   <//>`;

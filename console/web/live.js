@@ -59,7 +59,7 @@ const STATES = { connecting: ["", "connecting"], live: ["good", "live"], paused:
 /** What a page says about a stream beside its title, and buttons to pause and clear it. */
 function StreamActions({ stream, running, setRunning, children }) {
   const [kind, label] = STATES[stream.state];
-  return html`<${Badge} kind=${kind}>${label}<//><${Button} onClick=${() => setRunning(!running)}>${running ? "Pause" : "Go on"}<//>
+  return html`<${Badge} kind=${kind}>${label}<//><${Button} onClick=${() => setRunning(!running)}>${running ? "Pause" : "Resume"}<//>
     ${children}<${Button} onClick=${stream.clear}>Clear<//>`;
 }
 
@@ -109,7 +109,7 @@ export function Log() {
   useEffect(() => {
     if (running && end.current) end.current.scrollTop = end.current.scrollHeight;
   }, [stream.rows]);
-  const change = (value) => attempt(async () => setCurrent((await call("POST", "log", { query: { level: value } })).level), "The server logs accordingly until its next start.");
+  const change = (value) => attempt(async () => setCurrent((await call("POST", "log", { query: { level: value } })).level), "The level applies until the server stops.");
   const line = (r) => `${date(r.time)} ${r.level} ${r.message}${Object.entries(r.attributes || {}).map(([k, v]) => ` ${k}=${typeof v === "string" ? v : JSON.stringify(v)}`).join("")}`;
   return html`<${Page} title="Log" actions=${may("ReadLog") && html`<${StreamActions} stream=${stream} running=${running} setRunning=${setRunning}>
       <${Button} onClick=${() => copyText(stream.rows.map(line).join("\n")).then(() => toast("Copied."))}>Copy<//><//>`}>

@@ -51,7 +51,7 @@ function Scrub() {
     ${s.damaged?.length > 0 && html`<div class="box error"><p>${plural(s.damaged_total, "piece")} of content cannot be repaired. Restore these objects from a backup, and check the drive.</p></div>
       <${Table} label="Damage" rows=${s.damaged} rowKey=${(d) => d.block + d.text} columns=${[{ name: "text", title: "What" }, { name: "block", title: "Block", render: (d) => html`<span class="mono">${d.block}</span>` },
         { name: "objects", title: "Objects", render: (d) => (d.objects || []).map((o) => `${o.bucket}/${o.key}`).join(", ") }, { name: "found", title: "Found", render: (d) => date(d.found) }]} />`}
-    ${may("StartScrub") && html`<div class="row fields"><${Field} label="At most per second" hint="Such as 50MiB; empty for no limit"><${Input} value=${rate} onValue=${setRate} /><//><${Check} label="From the beginning" checked=${restart} onValue=${setRestart} /></div>`}
+    ${may("StartScrub") && html`<div class="row fields"><${Field} label="Rate limit, per second" hint="Such as 50MiB; empty for no limit"><${Input} value=${rate} onValue=${setRate} /><//><${Check} label="From the beginning" checked=${restart} onValue=${setRestart} /></div>`}
     <${Start} path="scrub" query=${{ rate, restart: restart ? "true" : "" }} needs="StartScrub" label="Verify everything now" body="The scrub has begun." reload=${load.reload} /><//>
     ${may("ListLost") && html`<${Lost} />`}`}<//>`;
 }
@@ -76,7 +76,7 @@ function Lost() {
 function Reclaim() {
   const load = useStatus("reclaim");
   return html`<${Loaded} of=${load}>${(s) => html`<${Card} title="Reclaim" actions=${html`<${Badge} kind=${s.running ? "good" : ""}>${s.running ? s.phase || "running" : "waiting"}<//>`}>
-    <p class="muted">Reclaim frees the space of deleted and overwritten objects. It runs by itself; a full round frees all of it now.</p>
+    <p class="muted">Reclaim frees the space of deleted and overwritten objects. It runs automatically; a full round frees all of it now.</p>
     ${s.running && s.blocks_todo > 0 && html`<${Progress} label="This phase" value=${s.blocks_done} max=${s.blocks_todo} />`}
     <${ErrorBox} error=${s.last.error} />
     <dl class="facts"><dt>Freed since the start</dt><dd>${bytes(s.bytes_freed)}</dd><dt>Last success</dt><dd>${when(s.last_success)}</dd><dt>Last snapshot of the metadata</dt><dd>${when(s.last_snapshot)}</dd>
@@ -111,7 +111,7 @@ function Backup() {
     if (may("ListBackups")) await show.run();
   });
   const wrong = dir && !dir.startsWith("/") ? "Enter the whole path; it begins with a slash." : "";
-  return html`<${Card} title="Backups"><p class="muted">A backup is written to a directory on the server's machine, at best on another drive. Later backups into the same directory copy only what is new.</p>
+  return html`<${Card} title="Backups"><p class="muted">A backup is written to a directory on the server's machine, preferably on another drive. Later backups into the same directory copy only what is new.</p>
     <form class="stack" onSubmit=${(event) => { event.preventDefault(); if (dir && !wrong) create.run(); }}>
       <div class="row fields"><${Field} label="Directory" error=${wrong}><${Input} value=${dir} onValue=${setDir} placeholder="/mnt/backup/orcas" /><//>
         <${Field} label="Keep the newest" hint="Older ones are deleted; 0 keeps all"><${Input} value=${keep} onValue=${setKeep} inputmode="numeric" /><//></div>
@@ -127,7 +127,7 @@ function Backup() {
 function Lifecycle() {
   const load = useStatus("lifecycle");
   return html`<${Loaded} of=${load}>${(s) => html`<${Card} title="Lifecycle" actions=${html`<${Badge} kind=${s.running ? "good" : ""}>${s.running ? `in ${s.bucket}` : "waiting"}<//>`}>
-    <p class="muted">Applies the lifecycle rules of all buckets. It runs by itself.</p><${ErrorBox} error=${s.last.error} />
+    <p class="muted">Applies the lifecycle rules of all buckets. It runs automatically.</p><${ErrorBox} error=${s.last.error} />
     <dl class="facts"><dt>Last success</dt><dd>${when(s.last_success)}</dd><dt>Last pass</dt><dd>${count(s.last.scanned)} looked at in ${plural(s.last.buckets, "bucket")}; deleted: ${count(s.last.expired)} objects, ${count(s.last.noncurrent)} older versions, ${count(s.last.markers)} delete markers, ${count(s.last.uploads)} uploads</dd>
       <dt>Kept because of a lock</dt><dd>${count(s.last.held)}</dd></dl>
     <${Start} path="lifecycle" needs="StartLifecycle" label="Apply the rules now" body="The lifecycle rules are being applied." reload=${load.reload} /><//>`}<//>`;
@@ -135,7 +135,7 @@ function Lifecycle() {
 
 function MasterKeys() {
   const load = useStatus("keys");
-  return html`<${Loaded} of=${load}>${(s) => html`<${Card} title="Encryption keys"><p class="muted">Content is encrypted with data keys, which are wrapped with a master key. After a new master key was added, a rotation wraps all data keys with it, so that older master keys are not needed any longer.</p>
+  return html`<${Loaded} of=${load}>${(s) => html`<${Card} title="Encryption keys"><p class="muted">Content is encrypted with data keys, which are wrapped with a master key. After a new master key was added, a rotation wraps all data keys with it, so that older master keys are no longer needed.</p>
     <dl class="facts"><dt>Newest master key</dt><dd>${s.newest || "none: set ORCAS_MASTER_KEY_FILE to use encryption"}</dd><dt>Keys that are needed</dt><dd>${(s.needed || []).join(", ") || "none"}</dd>
       <dt>Last rotation</dt><dd>${count(s.rewrapped)} data keys wrapped${s.retired?.length ? `; no longer needed: ${s.retired.join(", ")}` : ""}</dd></dl>
     <${Start} path="keys" needs="RotateMasterKeys" label="Rotate" body="The rotation has begun." reload=${load.reload} disabled=${!s.newest || s.running} /><//>`}<//>`;

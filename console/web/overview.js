@@ -96,7 +96,7 @@ function Traffic() {
 function Drive({ s }) {
   const d = s.drive;
   return html`<${Card} title="Drive and memory">${d ? html`<${Progress} label="Drive in use" value=${d.total_bytes - d.free_bytes} max=${d.total_bytes} />
-    <p>${bytes(d.free_bytes)} of ${bytes(d.total_bytes)} are free; writes stop at ${bytes(d.reserve_bytes)}.</p>` : html`<p class="muted">The space is not known.</p>`}
+    <p>${bytes(d.free_bytes)} of ${bytes(d.total_bytes)} are free; writes stop when ${bytes(d.reserve_bytes)} are left.</p>` : html`<p class="muted">The space is not known.</p>`}
     <p>Memory: ${bytes(s.memory.used_bytes)}${s.memory.limit_bytes ? ` of ${bytes(s.memory.limit_bytes)}` : ""}. ${count(s.connections)} connections, ${count(s.requests_in_flight)} requests in progress.</p><//>`;
 }
 

@@ -37,7 +37,7 @@ export function Simulator({ params }) {
       <${Check} label="With a draft of the bucket's policy" checked=${useDraft} onValue=${setUseDraft} />
       ${useDraft && html`<${PolicyEditor} label="Draft" value=${draft} onValue=${setDraft} />`}
       <${ErrorBox} error=${run.error} />
-      <div><${Button} kind="primary" type="submit" busy=${run.busy} disabled=${(who !== "anonymous" && !name) || (useDraft && (!draft.trim() || Boolean(problemOf(draft))))}>Decide<//></div></form><//>
+      <div><${Button} kind="primary" type="submit" busy=${run.busy} disabled=${(who !== "anonymous" && !name) || (useDraft && (!draft.trim() || Boolean(problemOf(draft))))}>Simulate<//></div></form><//>
       ${result && html`<${Card} title="The decision"><p aria-live="polite"><${Badge} kind=${kind[result.decision]}>${words[result.decision] || result.decision}<//></p>
         <dl class="facts"><dt>Sender</dt><dd>${result.principal}</dd><dt>Action</dt><dd>${result.action}</dd><dt>Resource</dt><dd>${result.resource}</dd></dl>
         <${Table} label="Statements" rows=${result.statements || []} rowKey=${(s) => s.source + s.of + s.index} empty=${html`<p class="muted">No statement decided.</p>`} columns=${[

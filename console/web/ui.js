@@ -200,9 +200,13 @@ export function Dialog({ title, onClose, children, footer, wide, onSubmit }) {
   const id = useId();
   useLayoutEffect(() => {
     const before = document.activeElement;
-    dialog.current.showModal();
-    dialog.current.querySelector("[autofocus], .dialog-body input, .dialog-body textarea, .dialog-body select")?.focus();
-    return () => before?.isConnected && before.focus();
+    const element = dialog.current;
+    element.showModal();
+    element.querySelector("[autofocus], .dialog-body input, .dialog-body textarea, .dialog-body select")?.focus();
+    return () => {
+      element.close(); // while it is open, nothing else can have the focus
+      if (before?.isConnected) before.focus();
+    };
   }, []);
   const submit = (event) => {
     event.preventDefault();
@@ -294,7 +298,7 @@ export function toast(message, kind = "ok") {
   addToast({ message, kind });
 }
 
-/** Asks the user. With typed, he must type that text. */
+/** Asks the user, who must type a text if the question has typed. */
 export function confirm(question) {
   return askUser(question);
 }

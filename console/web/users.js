@@ -64,7 +64,7 @@ function Identities({ title, path, field, intro, columns, create, remove, Detail
 export function Users() {
   const create = ({ onClose, onDone }) => html`<${NameDialog} title="Create user" action="Create user" onClose=${onClose} onSave=${async (name) => { await call("POST", "user", { query: { name } }); onDone(); }} />`;
   return html`<${Identities} title="Users" path="user" field="users" Details=${UserDetails} create=${may("CreateUser") && create} remove=${may("DeleteUser")}
-    intro="A user has access keys. What he may do is in policies: his own, and those of his groups." columns=${[
+    intro="A user has access keys. The policies of a user, and of the user's groups, say what is allowed." columns=${[
       { name: "groups", title: "Groups", render: (u) => u.groups.join(", ") }, { name: "policies", title: "Policies", render: (u) => u.policies.join(", ") },
       { name: "keys", title: "Keys", align: "right", render: (u) => u.keys.length },
       { name: "used", title: "Last used", narrow: true, render: (u) => ago(u.keys.map((k) => k.last_used).filter(Boolean).sort().pop()) },
@@ -94,7 +94,7 @@ function UserDetails({ of: user, reload }) {
       ${made && html`<${SecretBox} made=${made} />`}
       <${Table} label="Access keys" rows=${user.keys} rowKey=${(k) => k.access_key} empty=${html`<p class="muted">none</p>`} columns=${[
         { name: "key", title: "Access key", render: (k) => html`<span class="mono">${k.access_key}</span>` },
-        { name: "state", title: "State", render: (k) => html`<${Badge} kind=${k.enabled ? "good" : "warn"}>${k.enabled ? "works" : "disabled"}<//>` },
+        { name: "state", title: "State", render: (k) => html`<${Badge} kind=${k.enabled ? "good" : "warn"}>${k.enabled ? "active" : "disabled"}<//>` },
         { name: "used", title: "Last used", render: (k) => ago(k.last_used) }, { name: "expires", title: "Expires", render: (k) => (k.expires ? date(k.expires) : "never") },
         { name: "actions", narrow: true, render: (k) => html`<${Menu} label=${`Actions for ${k.access_key}`} items=${[
           may("UpdateUserKey") && { label: k.enabled ? "Disable" : "Enable", onClick: () => state(k) },
@@ -166,7 +166,7 @@ export function Accounts() {
   };
   const rotate = (a) => act(a, "POST", "account/rotate", { overlap: "24h" }, "", {
     title: `Rotate the root key of ${a.name}?`, body: "The root gets a new access key and secret. The old ones work for another 24 hours.", action: "Rotate" });
-  const enable = (a) => act(a, "POST", "account/state", { enabled: "true" }, "The account works again.");
+  const enable = (a) => act(a, "POST", "account/state", { enabled: "true" }, "The account is enabled.");
   const disable = (a) => act(a, "POST", "account/state", { enabled: "false" }, "The account is disabled.", {
     title: `Disable ${a.name}?`, body: "All users and programs of the account lose access until it is enabled again.", action: "Disable account", danger: true });
   const remove = (a) => act(a, "DELETE", "account", {}, "The account was deleted.", {
@@ -175,7 +175,7 @@ export function Accounts() {
     <p class="muted">An account has its own buckets, users and policies. Its root may do everything in it, and nothing in other accounts.</p>
     <${Loaded} of=${load}>${({ accounts }) => html`<${Table} label="Accounts" rows=${accounts} rowKey=${(a) => a.id} columns=${[
       { name: "name", title: "Name", render: (a) => a.name || html`<em>default</em>` }, { name: "id", title: "ID", render: (a) => html`<span class="mono">${a.id}</span>` },
-      { name: "state", title: "State", render: (a) => html`<${Badge} kind=${a.enabled ? "good" : "warn"}>${a.enabled ? "works" : "disabled"}<//>` },
+      { name: "state", title: "State", render: (a) => html`<${Badge} kind=${a.enabled ? "good" : "warn"}>${a.enabled ? "active" : "disabled"}<//>` },
       { name: "actions", narrow: true, render: (a) => !a.default && html`<${Menu} label=${`Actions for ${a.name}`} items=${[
         may("RotateAccountKey") && { label: "Rotate the root key…", onClick: () => rotate(a) },
         may("UpdateAccount") && { label: a.enabled ? "Disable…" : "Enable", onClick: () => (a.enabled ? disable(a) : enable(a)) },

@@ -27,7 +27,7 @@ const (
 	opSignOut = "SignOut"
 )
 
-// Routes returns the operations of the API. Nobody needs a permission for them: who has no session can only begin one.
+// Routes returns the operations of the API. Nobody needs a permission for them: a caller without a session can only begin one.
 func Routes() []*gate.Route {
 	return []*gate.Route{
 		{Name: opSignIn, Method: http.MethodPost, Effect: gate.Settings, Path: Path},

@@ -1,7 +1,6 @@
 // Package session keeps the sessions of browsers: who has signed in, so that a page needs no secret.
 //
-// A session begins with an access key and its secret, or with a link that somebody who can sign requests has made for
-// himself. The browser gets a token in a cookie that scripts cannot read. The session has no rights of its own: for each
+// A session begins with an access key and its secret, or with a link that the holder of an access key has made. The browser gets a token in a cookie that scripts cannot read. The session has no rights of its own: for each
 // request the access key is looked up again, and the request has the principal of the key at that moment. So a session
 // ends at once if its key is deleted, disabled, expired or gets another secret, and every request passes the gate like a
 // signed one.
