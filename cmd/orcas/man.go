@@ -10,7 +10,6 @@ import (
 	"github.com/alecthomas/kong"
 
 	"orcas/internal/build"
-	"orcas/server"
 )
 
 // manCommand writes the man pages of the packages: orcas.1, and one page for each command with its subcommands.
@@ -118,14 +117,6 @@ func manCommandText(b *strings.Builder, n *kong.Node, description string) {
 	}
 	for _, child := range visible {
 		manCommandText(b, child, "")
-	}
-}
-
-// manVariables writes the settings of the server.
-func manVariables(b *strings.Builder) {
-	b.WriteString(".SH ENVIRONMENT\nAn empty value counts as unset. Sizes can have units: 64KiB is 65536, 64KB is 64000.\n")
-	for _, v := range server.Variables() {
-		fmt.Fprintf(b, ".TP\n.B %s\n%s\nValues: %s. Default: %s.\n", roff(v.Name), roff(v.Help), roff(v.Values), roff(v.Default))
 	}
 }
 

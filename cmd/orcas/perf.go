@@ -1,3 +1,5 @@
+//go:build cgo && linux
+
 package main
 
 import (
@@ -9,7 +11,6 @@ import (
 	"os/signal"
 	"runtime/debug"
 	"slices"
-	"strings"
 	"syscall"
 	"time"
 
@@ -206,14 +207,4 @@ func (c *perfCeilingsCommand) Run(ctx context.Context, to *console) error {
 	o := c.options(to)
 	o.Scenarios = []string{"ceilings"}
 	return c.run(ctx, o)
-}
-
-// getenv returns a variable of the command's environment.
-func (c *console) getenv(name string) string {
-	for _, v := range c.environ {
-		if k, value, _ := strings.Cut(v, "="); k == name {
-			return value
-		}
-	}
-	return ""
 }

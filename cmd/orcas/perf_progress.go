@@ -1,24 +1,22 @@
+//go:build cgo && linux
+
 package main
 
 import (
 	"fmt"
 	"io"
-	"os"
 	"sync"
 
 	"github.com/vbauerster/mpb/v8"
 	"github.com/vbauerster/mpb/v8/decor"
-	"golang.org/x/sys/unix"
 
 	"orcas/perf"
 )
 
 // newProgress returns a Progress that shows a bar if w is a terminal, and prints plain lines otherwise.
 func newProgress(w io.Writer) perf.Progress {
-	if f, ok := w.(*os.File); ok {
-		if _, err := unix.IoctlGetTermios(int(f.Fd()), unix.TCGETS); err == nil {
-			return &barProgress{container: mpb.New(mpb.WithOutput(w))}
-		}
+	if isTerminal(w) {
+		return &barProgress{container: mpb.New(mpb.WithOutput(w))}
 	}
 	return &lineProgress{w}
 }

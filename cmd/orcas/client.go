@@ -1,0 +1,7 @@
+package main
+
+// clientCommands are the commands that talk to a server. Every build has them, on every system.
+type clientCommands struct {
+	Admin  adminCommand  `cmd:"" help:"Administer a running server."`
+	Health healthCommand `cmd:"" help:"Check whether a server is healthy, and report it with the exit status."`
+}
