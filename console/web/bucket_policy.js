@@ -15,7 +15,7 @@ export function Policy({ bucket }) {
       throw error;
     }
   }, [bucket]);
-  return html`<${Loaded} of=${load}>${({ document }) => html`<${Editor} key=${document} bucket=${bucket} document=${document} reload=${load.reload} />`}<//>`;
+  return html`<${Loaded} of=${load}>${({ document }) => html`<${Editor} bucket=${bucket} document=${document} reload=${load.reload} />`}<//>`;
 }
 
 const templates = (bucket) => [
@@ -30,7 +30,8 @@ function policy(statement) {
 }
 
 function Editor({ bucket, document, reload }) {
-  const [draft, setDraft] = useState(document);
+  const [draft, setDraft] = useState(document); // it stays when the saved policy is loaded again: the user may have gone on
+  const saved = Boolean(draft.trim()) && !problemOf(draft) && JSON.stringify(JSON.parse(draft), null, 2) === document;
   const save = useAction(async () => {
     await s3("PUT", { bucket, query: { policy: true }, body: draft, headers: { "x-amz-checksum-crc32": crc32(draft) } });
     toast("The policy was saved.");
@@ -39,6 +40,7 @@ function Editor({ bucket, document, reload }) {
   const remove = useAction(async () => {
     if (!(await confirm({ title: "Delete the policy?", body: "Only users of this account whose own policies allow it keep access.", action: "Delete policy", danger: true }))) return;
     await s3("DELETE", { bucket, query: { policy: true } });
+    setDraft("");
     reload();
   });
   const simulate = () => {
@@ -48,7 +50,7 @@ function Editor({ bucket, document, reload }) {
   return html`<${Card} title="Policy"><p class="muted">A policy allows or denies actions to users of any account, and to everybody. It applies in addition to the policies of users.</p>
     <${PolicyEditor} value=${draft} onValue=${setDraft} templates=${templates(bucket)} />
     <${ErrorBox} error=${save.error || remove.error} />
-    <div class="row"><${Button} kind="primary" busy=${save.busy} disabled=${!draft.trim() || draft === document || Boolean(problemOf(draft))} onClick=${save.run}>Save policy<//>
+    <div class="row"><${Button} kind="primary" busy=${save.busy} disabled=${!draft.trim() || saved || Boolean(problemOf(draft))} onClick=${save.run}>Save policy<//>
       ${may("SimulatePolicy") && html`<${Button} disabled=${!draft.trim() || Boolean(problemOf(draft))} onClick=${simulate}>Try it in the simulator<//>`}
       ${document && html`<${Button} kind="danger" busy=${remove.busy} onClick=${remove.run}>Delete policy…<//>`}</div><//>`;
 }
