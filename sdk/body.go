@@ -16,6 +16,7 @@ type sending struct {
 	ctx   context.Context
 	watch *watch    // set by wire.send
 	md5   hash.Hash // nil if nobody needs it
+	flow  *flow     // counts what is sent; nil if nobody does
 
 	mu       sync.Mutex
 	reader   io.Reader // guarded by mu, as all below
@@ -37,7 +38,8 @@ func (w *wire) attach(r *http.Request, c *content) (*sending, error) {
 	if _, err := c.reader.Seek(c.start, io.SeekStart); err != nil {
 		return nil, fmt.Errorf("reading the body: %w", err)
 	}
-	s := &sending{wire: w, ctx: r.Context(), reader: c.reader, left: c.size}
+	s := &sending{wire: w, ctx: r.Context(), reader: c.reader, left: c.size, flow: flowOf(r.Context())}
+	s.flow.restart()
 	if c.md5 {
 		s.md5 = md5.New()
 	}
@@ -53,6 +55,7 @@ func (s *sending) Read(p []byte) (int, error) {
 	s.mu.Unlock()
 	if n > 0 {
 		s.wire.count.sent.Add(int64(n))
+		s.flow.sent(n)
 		s.watch.pause() // waiting for the limit is not up to the server
 		if werr := s.wire.config.Bandwidth.wait(s.ctx, n); werr != nil {
 			return n, werr
@@ -120,6 +123,7 @@ type receiving struct {
 	watch *watch
 	wire  *wire
 	ctx   context.Context // of the caller
+	flow  *flow           // counts what is received; nil if nobody does
 	done  error           // returned by all further reads
 }
 
@@ -134,6 +138,7 @@ func (r *receiving) Read(p []byte) (int, error) {
 	r.watch.pause()
 	if n > 0 {
 		r.wire.count.received.Add(int64(n))
+		r.flow.received(n)
 		if werr := r.wire.config.Bandwidth.wait(r.ctx, n); werr != nil && err == nil {
 			err = werr
 		}

@@ -11,6 +11,7 @@ import (
 	"net/url"
 	"strconv"
 	"strings"
+	"sync"
 	"sync/atomic"
 	"time"
 
@@ -36,7 +37,8 @@ type wire struct {
 	signer    atomic.Pointer[signerOf]
 	budget    budget
 	count     counters
-	noInstant atomic.Bool // the server has no instant upload
+	noInstant sync.Map  // buckets whose content it is useless to ask about
+	buffers   sync.Pool // of the parts of transfers: *[partSizeDefault]byte
 }
 
 // signerOf is the signer for some keys. It caches what requests of the same second and day have in common.
@@ -158,7 +160,7 @@ func (w *wire) attempt(ctx context.Context, q *call) (*reply, *failure) {
 	}
 	if q.stream && res.StatusCode/100 == 2 {
 		return &reply{status: res.StatusCode, header: res.Header, length: res.ContentLength,
-			stream: &receiving{body: res.Body, watch: watch, wire: w, ctx: ctx}}, nil
+			stream: &receiving{body: res.Body, watch: watch, wire: w, ctx: ctx, flow: flowOf(ctx)}}, nil
 	}
 	doc, err := w.readDocument(ctx, q, res, watch)
 	if err != nil {
@@ -319,7 +321,7 @@ func (w *wire) send(r *http.Request) (*http.Response, *watch, error) {
 
 // readDocument reads the body of a response. It returns an error if it is larger than allowed.
 func (w *wire) readDocument(ctx context.Context, q *call, res *http.Response, watch *watch) ([]byte, error) {
-	body := &receiving{body: res.Body, watch: watch, wire: w, ctx: ctx}
+	body := &receiving{body: res.Body, watch: watch, wire: w, ctx: ctx, flow: flowOf(ctx)}
 	defer body.Close()
 	limit := q.limit
 	if limit == 0 {
