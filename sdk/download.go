@@ -41,7 +41,7 @@ type DownloadOptions struct {
 // written out of order. If the object changes meanwhile, the error is ErrSourceChanged.
 //
 // The content is compared with the checksum of the object: with one of the whole content, with those of its parts, or
-// with the ETag if that is made of MD5s. Transferred.Verified tells whether there was one. After an error, w has a part
+// with the ETag if that is made of MD5s. Transferred.Verified reports whether there was one. After an error, w has a part
 // of the content, possibly a damaged one.
 func (c *Client) Download(ctx context.Context, bucket, key string, w io.WriterAt, o *DownloadOptions) (*Transferred, error) {
 	if o == nil {

@@ -62,8 +62,8 @@ type statePart struct {
 	Sum    string `json:"sum,omitempty"` // in Base64
 }
 
-// sourceIdentity tells whether a file is still the one that an upload began with. A source without a path, such as a
-// reader, has only a size, so all of it is read again.
+// sourceIdentity identifies a file, to find out whether it is still the one that an upload began with. A source without a
+// path, such as a reader, has only a size, so all of it is read again.
 type sourceIdentity struct {
 	Path     string    `json:"path,omitempty"`
 	Size     int64     `json:"size"` // bytes; -1 for a reader that does not know it

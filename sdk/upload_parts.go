@@ -119,8 +119,8 @@ func (u *uploader) create(ctx context.Context) (err error) {
 	return nil
 }
 
-// giveUp handles an upload that has failed with err: its state is written, or it is aborted, if there is none or nothing
-// can come of it.
+// giveUp handles an upload that has failed with err: its state is written, or it is aborted, if there is no state
+// file or the upload can never succeed.
 func (u *uploader) giveUp(ctx context.Context, err error) error {
 	hopeless := errors.Is(err, ErrPreconditionFailed) || errors.Is(err, ErrChecksum) || errors.Is(err, ErrInvalidPart) ||
 		errors.Is(err, ErrNoSuchUpload) || errors.Is(err, ErrSourceChanged) || errors.Is(err, ErrNoSuchBucket)
