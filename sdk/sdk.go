@@ -195,6 +195,9 @@ func newTransport(c *Config) *http.Transport {
 // Endpoint returns the URL of the server, http(s)://HOST[:PORT].
 func (c *Client) Endpoint() string { return c.w.scheme + "://" + c.w.host }
 
+// RefLevel returns how Upload uses instant upload, Config.RefLevel.
+func (c *Client) RefLevel() RefLevel { return c.w.config.RefLevel }
+
 // Close closes idle connections. Requests that are in flight continue. A client can be used after Close.
 func (c *Client) Close() {
 	if c.w.closeIdle != nil {

@@ -8,13 +8,15 @@ import (
 	"io/fs"
 	"os"
 	"strings"
-	"time"
 
 	"orcas/sdk"
 )
 
 // linkMax is the length of the longest path that a symbolic link can have, in bytes.
 const linkMax = 4096
+
+// downloadParallel is the size in bytes from which an object is downloaded in several ranges at the same time.
+const downloadParallel = 2 * partUsual
 
 // download downloads an object to a file or a link, or creates a directory.
 func (w *worker) download(ctx context.Context, t *task) {
@@ -32,6 +34,9 @@ func (w *worker) receive(ctx context.Context, t *task) (int64, error) {
 	dir, name, err := w.parent(t.targetName(w.engine))
 	if err != nil {
 		return 0, err
+	}
+	if t.from.size > downloadParallel {
+		return w.receiveLarge(ctx, t, dir, name)
 	}
 	object, err := w.from.client.Get(ctx, w.from.bucket, w.from.prefix+t.from.path, nil)
 	if err != nil {
@@ -154,12 +159,4 @@ func (w *worker) makeDirectory(ctx context.Context, t *task) error {
 		w.directories.add(dir, a)
 	}
 	return root.Close()
-}
-
-// modified returns the modification time that a downloaded file gets.
-func (w *worker) modified(t *task, a attributes) time.Time {
-	if w.options.Preserve && !a.modified.IsZero() {
-		return a.modified
-	}
-	return time.Unix(0, t.from.modified)
 }

@@ -8,6 +8,7 @@ import (
 	"os"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"syscall"
 	"time"
 
@@ -17,7 +18,10 @@ import (
 const (
 	smallMax     = 1 << 20  // bytes of the largest file that is read into memory
 	smallMemory  = 48 << 20 // bytes of such files in memory
-	largeWorkers = 16       // large files at the same time
+	largeMemory  = 96 << 20 // bytes of parts of larger files in memory
+	largeParts   = 4        // parts of a large file that are transferred at the same time
+	largeWorkers = 16       // large files at the same time, if their parts fit into largeMemory
+	partUsual    = 8 << 20  // bytes of a part, if the caller has not chosen another size
 	queueLength  = 10_000   // files that have been compared and wait, so that Progress knows what is to be done
 	deniedMax    = 8        // denied files without a success before them that end the transfer
 )
@@ -47,8 +51,11 @@ type engine struct {
 	fail     context.CancelCauseFunc // ends everything, because of an error that all files would get
 	small    chan *task
 	large    chan *task
+	asker    *asker // nil without instant upload
 	memory   *budget
+	parts    *budget
 	outcome  outcome
+	noCopy   atomic.Bool // the server does not copy objects by itself
 
 	directories directories
 }
@@ -91,7 +98,7 @@ func start(ctx context.Context, from, to Place, o Options, p purpose, plan func(
 	defer cancel(nil)
 	e := &engine{options: &o, purpose: p, from: from, to: to, fail: cancel,
 		reporter: &reporter{report: o.Report, progress: o.Progress, start: time.Now()},
-		small:    make(chan *task, queueLength), large: make(chan *task, queueLength), memory: newBudget(smallMemory)}
+		small:    make(chan *task, queueLength), large: make(chan *task, queueLength), memory: newBudget(smallMemory), parts: newBudget(largeMemory)}
 	stop := e.reporter.watch()
 	err := e.open()
 	if err == nil {
@@ -152,7 +159,14 @@ func (e *engine) createTarget() (err error) {
 
 // workers starts the workers. The returned function closes the queues and waits until they are empty.
 func (e *engine) workers(ctx context.Context) (wait func()) {
-	var readers sync.WaitGroup
+	var readers, senders sync.WaitGroup
+	if level := e.refLevel(); level != sdk.RefOff && !e.from.remote() && !e.options.DryRun {
+		e.asker = newAsker(e, e.options.Parallel)
+		senders.Go(func() { e.asker.ask(ctx) })
+		for range e.options.Parallel {
+			senders.Go(func() { e.asker.send(ctx) })
+		}
+	}
 	for range e.options.Parallel {
 		readers.Go(func() { e.work(ctx, e.small) })
 	}
@@ -163,8 +177,23 @@ func (e *engine) workers(ctx context.Context) (wait func()) {
 		close(e.small)
 		close(e.large)
 		readers.Wait()
-		e.small, e.large = make(chan *task, queueLength), make(chan *task, queueLength)
+		if e.asker != nil {
+			e.asker.close()
+		}
+		senders.Wait()
+		e.small, e.large, e.asker = make(chan *task, queueLength), make(chan *task, queueLength), nil
 	}
+}
+
+// refLevel returns the level of instant upload.
+func (e *engine) refLevel() sdk.RefLevel {
+	if !e.to.remote() {
+		return sdk.RefOff
+	}
+	if e.options.RefLevel != nil {
+		return *e.options.RefLevel
+	}
+	return e.to.client.RefLevel()
 }
 
 // work does the tasks of a queue until it is closed.

@@ -3,12 +3,9 @@ package tree
 import (
 	"bytes"
 	"context"
-	"encoding/xml"
-	"fmt"
+	"errors"
 	"io"
-	"net/http"
-	"net/url"
-	"os"
+	"reflect"
 
 	"orcas/sdk"
 )
@@ -20,9 +17,29 @@ func (w *worker) copyRemote(ctx context.Context, t *task) {
 }
 
 // copyObject copies an object or a version, with its metadata and tags, and with more metadata. It returns the bytes that
-// were sent.
+// were sent: none if the server copies it itself.
 func (w *worker) copyObject(ctx context.Context, t *task, id sdk.ObjectID, more map[string]string) (written *sdk.Written, sent int64, err error) {
+	if w.sameServer() && more == nil && !w.overrides() && t.from.size <= copyMax {
+		written, err := w.copyInside(ctx, t, id, more)
+		if err == nil || !mayStream(err) {
+			return written, 0, err
+		}
+		if errors.Is(err, sdk.ErrNotImplemented) {
+			w.noCopy.Store(true)
+		}
+	}
 	return w.stream(ctx, t, id, more)
+}
+
+// sameServer reports whether the server can copy objects by itself.
+func (e *engine) sameServer() bool {
+	return e.from.client.Endpoint() == e.to.client.Endpoint() && !e.noCopy.Load()
+}
+
+// mayStream reports whether a copy that failed may succeed if the content is read and written instead: the keys for the
+// target may not be allowed to read the source, or the server cannot copy.
+func mayStream(err error) bool {
+	return errors.Is(err, sdk.ErrAccessDenied) || errors.Is(err, sdk.ErrNotImplemented) || errors.Is(err, sdk.ErrNoSuchBucket)
 }
 
 // stream reads an object and writes it.
@@ -50,21 +67,20 @@ func (w *worker) stream(ctx context.Context, t *task, id sdk.ObjectID, more map[
 		written, err := w.to.client.Put(ctx, w.to.bucket, key, bytes.NewReader(w.buf.Bytes()), o)
 		return written, object.Size, err
 	}
-	temp, err := os.CreateTemp("", "orcas-*")
+	held := w.partMemory(object.Size)
+	if err := w.parts.take(ctx, held); err != nil {
+		return nil, 0, err
+	}
+	defer w.parts.give(held)
+	meter := w.meter(t)
+	r, err := w.to.client.Upload(ctx, w.to.bucket, key, struct{ io.Reader }{object}, &sdk.UploadOptions{PutOptions: *o, Size: object.Size,
+		PartSize: w.options.PartSize, Parallel: largeParts, Progress: meter.update})
+	meter.end()
+	w.reporter.count(object.Size, 0)
 	if err != nil {
 		return nil, 0, err
 	}
-	defer os.Remove(temp.Name())
-	defer temp.Close()
-	if _, err := io.Copy(temp, object); err != nil {
-		return nil, 0, err
-	}
-	if _, err := temp.Seek(0, io.SeekStart); err != nil {
-		return nil, 0, err
-	}
-	w.reporter.count(object.Size, 0)
-	written, err := w.to.client.Put(ctx, w.to.bucket, key, temp, o)
-	return written, object.Size, err
+	return &r.Written, r.BytesSent, nil
 }
 
 // streamOptions returns the options for a copy of an object.
@@ -91,6 +107,11 @@ func (w *worker) streamOptions(ctx context.Context, t *task, info *sdk.Info, id 
 		}
 	}
 	return o, nil
+}
+
+// overrides reports whether objects get other properties than those of the source.
+func (e *engine) overrides() bool {
+	return !reflect.DeepEqual(e.options.Put, sdk.PutOptions{})
 }
 
 // override sets what the caller wants all objects to have.
@@ -123,30 +144,4 @@ func merged(a, b map[string]string) map[string]string {
 		m[k] = v
 	}
 	return m
-}
-
-// tags returns the tags of an object.
-func (w *worker) tags(ctx context.Context, id sdk.ObjectID) (map[string]string, error) {
-	query := "tagging="
-	if id.VersionID != "" {
-		query += "&versionId=" + url.QueryEscape(id.VersionID)
-	}
-	r, err := w.from.client.Fetch(ctx, &sdk.Request{Method: http.MethodGet, Path: "/" + w.from.bucket + "/" + id.Key, Query: query})
-	if err != nil {
-		return nil, err
-	}
-	var doc struct {
-		Tags []struct{ Key, Value string } `xml:"TagSet>Tag"`
-	}
-	if r.Status != http.StatusOK {
-		return nil, fmt.Errorf("reading the tags: status %d (%s)", r.Status, r.Code())
-	}
-	if err := xml.Unmarshal(r.Body, &doc); err != nil {
-		return nil, err
-	}
-	tags := map[string]string{}
-	for _, t := range doc.Tags {
-		tags[t.Key] = t.Value
-	}
-	return tags, nil
 }

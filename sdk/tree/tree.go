@@ -51,6 +51,7 @@ import (
 	"cmp"
 	"errors"
 	"fmt"
+	"os"
 	"path/filepath"
 	"strings"
 	"time"
@@ -247,4 +248,17 @@ func (o *Options) check(from, to *Place) error {
 	}
 	o.Parallel = cmp.Or(o.Parallel, 64)
 	return nil
+}
+
+// stateDir returns the directory for the state of large transfers, and creates it.
+func (o *Options) stateDir() (string, error) {
+	dir := o.StateDir
+	if dir == "" {
+		cache, err := os.UserCacheDir()
+		if err != nil {
+			return "", fmt.Errorf("tree: no directory for the state of transfers: %w; set Options.StateDir", err)
+		}
+		dir = filepath.Join(cache, "orcas", "transfers")
+	}
+	return dir, os.MkdirAll(dir, 0o700)
 }
