@@ -1,6 +1,9 @@
 package sigv4
 
 import (
+	"crypto/hmac"
+	"crypto/sha256"
+	"encoding/hex"
 	"net/http"
 	"net/url"
 	"strconv"
@@ -139,4 +142,22 @@ func (s *Signer) Presign(r *http.Request, expires time.Duration, t time.Time) st
 	b.Write(seed[:])
 	r.URL.RawQuery = b.String()
 	return r.URL.String()
+}
+
+// PostFields returns the fields x-amz-* with which an HTML form is signed at the time t, in lower case. policy is the
+// document in Base64. It must have a condition for each field but x-amz-signature, so a caller first calls PostFields with
+// an empty policy, and again with the policy that has these conditions.
+func (s *Signer) PostFields(policy string, t time.Time) map[string]string {
+	now := s.stamp(t)
+	fields := map[string]string{"x-amz-algorithm": algorithm, "x-amz-credential": now.credential, "x-amz-date": now.date[0]}
+	if s.SecurityToken != "" {
+		fields["x-amz-security-token"] = s.SecurityToken
+	}
+	if policy != "" {
+		fields["policy"] = policy
+		mac := hmac.New(sha256.New, now.key[:])
+		mac.Write([]byte(policy))
+		fields["x-amz-signature"] = hex.EncodeToString(mac.Sum(nil))
+	}
+	return fields
 }

@@ -1,0 +1,240 @@
+package sdk
+
+import (
+	"context"
+	"encoding/xml"
+	"errors"
+	"net/http"
+	"sync"
+	"time"
+)
+
+const (
+	copyMax      = 5 << 30   // the size in bytes of the largest object that one request copies
+	copyPart     = 512 << 20 // the size in bytes of the parts in which larger objects are copied, unless there are too many
+	copyParallel = 4         // parts that are copied at the same time
+)
+
+// CopyOptions are the options of copies and moves.
+type CopyOptions struct {
+	Conditions        Conditions  // of the target: IfMatch and IfNoneMatch
+	Source            Conditions  // of the source
+	SourceCustomerKey []byte      // the key of the source, if it is encrypted with one
+	Encryption        Encryption  // of the copy
+	StorageClass      string      // of the copy; "" is STANDARD
+	Lock              Lock        // of the copy
+	Replace           *Properties // Copy only: the metadata of the copy; nil is that of the source. The tags are those of the source unless Tags is set
+	Tags              map[string]string
+	ReplaceTags       bool      // Copy only: use Tags, even if it is empty
+	Checksum          Algorithm // of the copy; None is that of the source
+	Size              int64     // the size of the source in bytes, if it is known; it saves a request for objects above 5 GiB
+	ClientToken       string    // Rename and Move only: makes repetitions of the request change nothing
+}
+
+// copied is the document of a copy.
+type copied struct {
+	partDocument
+}
+
+// Copy copies an object on the server, without sending its content. Objects above 5 GiB are copied in parts: such a copy
+// has another ETag than its source.
+func (c *Client) Copy(ctx context.Context, from Source, bucket, key string, o *CopyOptions) (*Written, error) {
+	if o == nil {
+		o = &CopyOptions{}
+	}
+	if o.Size > copyMax {
+		return c.copyParts(ctx, from, bucket, key, o)
+	}
+	w, err := c.copy(ctx, from, bucket, key, o)
+	var e *Error
+	if o.Size == 0 && errors.As(err, &e) && (e.Code == "EntityTooLarge" || e.Code == "InvalidRequest") {
+		if info, headErr := c.Head(ctx, from.Bucket, from.Key, from.options(o)); headErr == nil && info.Size > copyMax {
+			return c.copyParts(ctx, from, bucket, key, o)
+		}
+	}
+	return w, err
+}
+
+// options returns the options to read a source.
+func (from Source) options(o *CopyOptions) *GetOptions {
+	return &GetOptions{VersionID: from.VersionID, CustomerKey: o.SourceCustomerKey, Conditions: o.Source}
+}
+
+// copy is Copy for objects of up to 5 GiB.
+func (c *Client) copy(ctx context.Context, from Source, bucket, key string, o *CopyOptions) (*Written, error) {
+	q, err := c.w.copyCall("Copy", from, bucket, key)
+	if err != nil {
+		return nil, err
+	}
+	p := Properties{}
+	if o.Replace != nil {
+		p = *o.Replace
+		set(q.header, "X-Amz-Metadata-Directive", "REPLACE")
+	}
+	if o.ReplaceTags || o.Tags != nil {
+		p.Tags = o.Tags
+		set(q.header, "X-Amz-Tagging-Directive", "REPLACE")
+	}
+	p.Encryption, p.StorageClass, p.Lock = o.Encryption, o.StorageClass, o.Lock
+	if err := errors.Join(p.write(q.header, c.w.secure), customerKey(q.header, sourceCustomerPrefix, o.SourceCustomerKey, c.w.secure)); err != nil {
+		return nil, q.localError(err)
+	}
+	if o.Checksum != None {
+		set(q.header, "X-Amz-Checksum-Algorithm", o.Checksum.Name())
+	}
+	o.Conditions.write(q.header, "If-")
+	o.Source.write(q.header, "X-Amz-Copy-Source-If-")
+	return c.w.copied(ctx, q, "CopyObjectResult")
+}
+
+// copyCall returns a call for a copy.
+func (w *wire) copyCall(op string, from Source, bucket, key string) (*call, error) {
+	q, err := objectCall(op, http.MethodPut, bucket, key)
+	if err != nil {
+		return nil, err
+	}
+	if from.Bucket == "" || from.Key == "" {
+		return nil, argument(op, bucket, key, "the source has no bucket or no key")
+	}
+	from.write(q.header)
+	return q, nil
+}
+
+// copied sends a call whose response is the document of a copy.
+func (w *wire) copied(ctx context.Context, q *call, root string) (*Written, error) {
+	q.lateError = true
+	r, err := w.do(ctx, q)
+	if err != nil {
+		return nil, err
+	}
+	var doc struct {
+		XMLName xml.Name
+		copied
+	}
+	if err := q.parse(r, &doc); err != nil {
+		return nil, err
+	}
+	if doc.XMLName.Local != root {
+		return nil, q.localError(failed(ErrProtocol, "the response is the document %s, expected %s", doc.XMLName.Local, root))
+	}
+	p := doc.part()
+	return &Written{ETag: p.ETag, VersionID: first(r.header, "X-Amz-Version-Id"), Checksums: p.Checksums, Modified: p.LastModified}, nil
+}
+
+// copyParts is Copy for objects above 5 GiB.
+func (c *Client) copyParts(ctx context.Context, from Source, bucket, key string, o *CopyOptions) (*Written, error) {
+	info, err := c.Head(ctx, from.Bucket, from.Key, from.options(o))
+	if err != nil {
+		return nil, err
+	}
+	put := PutOptions{Properties: info.Properties, Checksum: o.Checksum}
+	if o.Replace != nil {
+		put.Properties = *o.Replace
+	}
+	put.Tags = o.Tags
+	if !o.ReplaceTags && o.Tags == nil && info.TagCount > 0 {
+		if put.Tags, err = c.Tags(ctx, from.Bucket, ObjectID{from.Key, from.VersionID}); err != nil {
+			return nil, err
+		}
+	}
+	put.Encryption, put.StorageClass, put.Lock = o.Encryption, o.StorageClass, o.Lock
+	id, err := c.CreateUpload(ctx, bucket, key, &put)
+	if err != nil {
+		return nil, err
+	}
+	parts, err := c.copyRanges(ctx, from, bucket, key, id, info, o)
+	if err == nil {
+		var w *Written
+		w, err = c.CompleteUpload(ctx, bucket, key, id, parts, &CompleteOptions{Conditions: o.Conditions, Size: info.Size, CustomerKey: o.Encryption.CustomerKey})
+		if err == nil {
+			w.Modified = time.Time{} // CompleteMultipartUpload does not tell it
+			return w, nil
+		}
+	}
+	var e *Error
+	if !errors.As(err, &e) || !e.Uncertain {
+		cleanup, cancel := context.WithTimeout(context.WithoutCancel(ctx), time.Minute)
+		defer cancel()
+		_ = c.AbortUpload(cleanup, bucket, key, id) // the error that is returned matters more
+	}
+	return nil, err
+}
+
+// copyRanges copies a source as the parts of an upload.
+func (c *Client) copyRanges(ctx context.Context, from Source, bucket, key, id string, info *Info, o *CopyOptions) ([]Part, error) {
+	size := max(int64(copyPart), (info.Size+partsMax-1)/partsMax)
+	parts := make([]Part, (info.Size+size-1)/size)
+	ctx, cancel := context.WithCancelCause(ctx)
+	defer cancel(nil)
+	next := make(chan int)
+	var wait sync.WaitGroup
+	for range min(copyParallel, len(parts)) {
+		wait.Go(func() {
+			for i := range next {
+				begin := int64(i) * size
+				p, err := c.UploadPartCopy(ctx, from, bucket, key, id, i+1, &PartOptions{Offset: begin, Length: min(size, info.Size-begin),
+					Source: Conditions{IfMatch: info.ETag}, CustomerKey: o.Encryption.CustomerKey, SourceCustomerKey: o.SourceCustomerKey})
+				if err != nil {
+					cancel(err)
+					return
+				}
+				parts[i] = p
+			}
+		})
+	}
+	for i := range parts {
+		select {
+		case next <- i:
+		case <-ctx.Done():
+		}
+	}
+	close(next)
+	wait.Wait()
+	if ctx.Err() != nil {
+		return nil, context.Cause(ctx)
+	}
+	return parts, nil
+}
+
+// Rename gives an object another key in its bucket, atomically and without moving content. Conditions and Source apply to
+// the objects at both keys. Only ORCAS and directory buckets of AWS can rename. See Move, which ORCAS offers between
+// buckets.
+func (c *Client) Rename(ctx context.Context, bucket, from, to string, o *CopyOptions) error {
+	if o == nil {
+		o = &CopyOptions{}
+	}
+	q, err := objectCall("Rename", http.MethodPut, bucket, to)
+	if err != nil {
+		return err
+	}
+	if from == "" {
+		return argument(q.op, bucket, to, "the source has no key")
+	}
+	q.query = new(query).flag("renameObject").String()
+	set(q.header, "X-Amz-Rename-Source", escapePath("/"+bucket+"/"+from))
+	o.Conditions.write(q.header, "If-")
+	o.Source.write(q.header, "X-Amz-Rename-Source-If-")
+	set(q.header, "X-Amz-Client-Token", o.ClientToken)
+	_, err = c.w.do(ctx, q)
+	return err
+}
+
+// Move moves an object to another key or bucket, atomically and without moving content. Metadata, tags and the time of
+// modification stay. Only ORCAS has it.
+func (c *Client) Move(ctx context.Context, from Source, bucket, key string, o *CopyOptions) (*Written, error) {
+	if o == nil {
+		o = &CopyOptions{}
+	}
+	q, err := objectCall("Move", http.MethodPut, bucket, key)
+	if err != nil {
+		return nil, err
+	}
+	if from.Bucket == "" || from.Key == "" || from.VersionID != "" {
+		return nil, argument(q.op, bucket, key, "the source must be a bucket and a key without a version")
+	}
+	set(q.header, "X-Amz-Move-Source", escapePath("/"+from.Bucket+"/"+from.Key))
+	o.Conditions.write(q.header, "If-")
+	o.Source.write(q.header, "X-Amz-Move-Source-If-")
+	set(q.header, "X-Amz-Client-Token", o.ClientToken)
+	return c.w.copied(ctx, q, "CopyObjectResult")
+}
