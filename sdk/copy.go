@@ -43,13 +43,13 @@ func (c *Client) Copy(ctx context.Context, from Source, bucket, key string, o *C
 		o = &CopyOptions{}
 	}
 	if o.Size > copyMax {
-		return c.copyParts(ctx, from, bucket, key, o)
+		return copyParts(ctx, c, from, bucket, key, o)
 	}
-	w, err := c.copy(ctx, from, bucket, key, o)
+	w, err := c.w.copyObject(ctx, from, bucket, key, o)
 	var e *Error
 	if o.Size == 0 && errors.As(err, &e) && (e.Code == "EntityTooLarge" || e.Code == "InvalidRequest") {
 		if info, headErr := c.Head(ctx, from.Bucket, from.Key, from.options(o)); headErr == nil && info.Size > copyMax {
-			return c.copyParts(ctx, from, bucket, key, o)
+			return copyParts(ctx, c, from, bucket, key, o)
 		}
 	}
 	return w, err
@@ -60,9 +60,9 @@ func (from Source) options(o *CopyOptions) *GetOptions {
 	return &GetOptions{VersionID: from.VersionID, CustomerKey: o.SourceCustomerKey, Conditions: o.Source}
 }
 
-// copy is Copy for objects of up to 5 GiB.
-func (c *Client) copy(ctx context.Context, from Source, bucket, key string, o *CopyOptions) (*Written, error) {
-	q, err := c.w.copyCall("Copy", from, bucket, key)
+// copyObject is Copy for objects of up to 5 GiB.
+func (w *wire) copyObject(ctx context.Context, from Source, bucket, key string, o *CopyOptions) (*Written, error) {
+	q, err := w.copyCall("Copy", from, bucket, key)
 	if err != nil {
 		return nil, err
 	}
@@ -76,7 +76,7 @@ func (c *Client) copy(ctx context.Context, from Source, bucket, key string, o *C
 		set(q.header, "X-Amz-Tagging-Directive", "REPLACE")
 	}
 	p.Encryption, p.StorageClass, p.Lock = o.Encryption, o.StorageClass, o.Lock
-	if err := errors.Join(p.write(q.header, c.w.secure), customerKey(q.header, sourceCustomerPrefix, o.SourceCustomerKey, c.w.secure)); err != nil {
+	if err := errors.Join(p.write(q.header, w.secure), customerKey(q.header, sourceCustomerPrefix, o.SourceCustomerKey, w.secure)); err != nil {
 		return nil, q.localError(err)
 	}
 	if o.Checksum != None {
@@ -84,7 +84,7 @@ func (c *Client) copy(ctx context.Context, from Source, bucket, key string, o *C
 	}
 	o.Conditions.write(q.header, "If-")
 	o.Source.write(q.header, "X-Amz-Copy-Source-If-")
-	return c.w.copied(ctx, q, "CopyObjectResult")
+	return w.copied(ctx, q, "CopyObjectResult")
 }
 
 // copyCall returns a call for a copy.
@@ -122,7 +122,7 @@ func (w *wire) copied(ctx context.Context, q *call, root string) (*Written, erro
 }
 
 // copyParts is Copy for objects above 5 GiB.
-func (c *Client) copyParts(ctx context.Context, from Source, bucket, key string, o *CopyOptions) (*Written, error) {
+func copyParts(ctx context.Context, c *Client, from Source, bucket, key string, o *CopyOptions) (*Written, error) {
 	info, err := c.Head(ctx, from.Bucket, from.Key, from.options(o))
 	if err != nil {
 		return nil, err
@@ -142,7 +142,7 @@ func (c *Client) copyParts(ctx context.Context, from Source, bucket, key string,
 	if err != nil {
 		return nil, err
 	}
-	parts, err := c.copyRanges(ctx, from, bucket, key, id, info, o)
+	parts, err := copyRanges(ctx, c, from, bucket, key, id, info, o)
 	if err == nil {
 		var w *Written
 		w, err = c.CompleteUpload(ctx, bucket, key, id, parts, &CompleteOptions{Conditions: o.Conditions, Size: info.Size, CustomerKey: o.Encryption.CustomerKey})
@@ -161,7 +161,7 @@ func (c *Client) copyParts(ctx context.Context, from Source, bucket, key string,
 }
 
 // copyRanges copies a source as the parts of an upload.
-func (c *Client) copyRanges(ctx context.Context, from Source, bucket, key, id string, info *Info, o *CopyOptions) ([]Part, error) {
+func copyRanges(ctx context.Context, c *Client, from Source, bucket, key, id string, info *Info, o *CopyOptions) ([]Part, error) {
 	size := max(int64(copyPart), (info.Size+partsMax-1)/partsMax)
 	parts := make([]Part, (info.Size+size-1)/size)
 	ctx, cancel := context.WithCancelCause(ctx)

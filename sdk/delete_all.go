@@ -35,7 +35,7 @@ func (c *Client) DeleteAll(ctx context.Context, bucket string, ids iter.Seq[Obje
 	return func(yield func(Deleted, error) bool) {
 		batch := make([]ObjectID, 0, deleteBatch)
 		flush := func() bool {
-			results, err := c.deleteBatch(ctx, bucket, batch, &options)
+			results, err := c.w.deleteBatch(ctx, bucket, batch, &options)
 			batch = batch[:0]
 			if err != nil {
 				yield(Deleted{}, err)
@@ -50,7 +50,7 @@ func (c *Client) DeleteAll(ctx context.Context, bucket string, ids iter.Seq[Obje
 		}
 		for id := range ids {
 			if !isXML(id.Key) {
-				if d, err := c.deleteOne(ctx, bucket, id, &options); !yield(d, err) || err != nil {
+				if d, err := deleteOne(ctx, c, bucket, id, &options); !yield(d, err) || err != nil {
 					return
 				}
 				continue
@@ -76,7 +76,7 @@ func isXML(key string) bool {
 }
 
 // deleteOne deletes an object with a key that no document can contain.
-func (c *Client) deleteOne(ctx context.Context, bucket string, id ObjectID, o *DeleteOptions) (Deleted, error) {
+func deleteOne(ctx context.Context, c *Client, bucket string, id ObjectID, o *DeleteOptions) (Deleted, error) {
 	d, err := c.Delete(ctx, bucket, id.Key, &DeleteOptions{VersionID: id.VersionID, BypassGovernance: o.BypassGovernance})
 	var e *Error
 	if errors.As(err, &e) && e.Status != 0 {
@@ -89,7 +89,7 @@ func (c *Client) deleteOne(ctx context.Context, bucket string, id ObjectID, o *D
 }
 
 // deleteBatch deletes up to 1,000 objects.
-func (c *Client) deleteBatch(ctx context.Context, bucket string, ids []ObjectID, o *DeleteOptions) ([]Deleted, error) {
+func (w *wire) deleteBatch(ctx context.Context, bucket string, ids []ObjectID, o *DeleteOptions) ([]Deleted, error) {
 	q := &call{op: "DeleteAll", method: http.MethodPost, bucket: bucket, write: true, query: new(query).flag("delete").String(), header: make(http.Header, 8)}
 	doc := deletion{Quiet: o.Quiet}
 	for _, id := range ids {
@@ -108,11 +108,11 @@ func (c *Client) deleteBatch(ctx context.Context, bucket string, ids []ObjectID,
 	if err != nil {
 		return nil, q.localError(err)
 	}
-	if err := c.w.setContent(q, bytes.NewReader(body), sums{needed: true}); err != nil {
+	if err := w.setContent(q, bytes.NewReader(body), sums{needed: true}); err != nil {
 		return nil, err
 	}
 	q.lateError = true
-	r, err := c.w.do(ctx, q)
+	r, err := w.do(ctx, q)
 	if err != nil {
 		return nil, err
 	}

@@ -12,7 +12,7 @@ func (c *Client) Parts(ctx context.Context, bucket, key, id string) iter.Seq2[Pa
 	return func(yield func(Part, error) bool) {
 		last := 0
 		for {
-			page, err := c.partsPage(ctx, bucket, key, id, last)
+			page, err := c.w.partsPage(ctx, bucket, key, id, last)
 			if err != nil {
 				yield(Part{}, err)
 				return
@@ -37,13 +37,13 @@ type partsPage struct {
 	next  int
 }
 
-func (c *Client) partsPage(ctx context.Context, bucket, key, id string, after int) (*partsPage, error) {
+func (w *wire) partsPage(ctx context.Context, bucket, key, id string, after int) (*partsPage, error) {
 	q, err := uploadCall("Parts", http.MethodGet, bucket, key, id, 0)
 	if err != nil {
 		return nil, err
 	}
 	q.query = new(query).number("part-number-marker", after).set("uploadId", id).String()
-	r, err := c.w.do(ctx, q)
+	r, err := w.do(ctx, q)
 	if err != nil {
 		return nil, err
 	}
@@ -80,7 +80,7 @@ func (c *Client) Uploads(ctx context.Context, bucket string, o *ListOptions) ite
 	return func(yield func(UploadInfo, error) bool) {
 		key, id := o.StartAfter, ""
 		for {
-			page, err := c.uploadsPage(ctx, bucket, o, key, id)
+			page, err := c.w.uploadsPage(ctx, bucket, o, key, id)
 			if err != nil {
 				yield(UploadInfo{}, err)
 				return
@@ -121,14 +121,14 @@ type uploadsDocument struct {
 	Prefixes []struct{ Prefix string } `xml:"CommonPrefixes"`
 }
 
-func (c *Client) uploadsPage(ctx context.Context, bucket string, o *ListOptions, key, id string) (*uploadsPage, error) {
+func (w *wire) uploadsPage(ctx context.Context, bucket string, o *ListOptions, key, id string) (*uploadsPage, error) {
 	q := &call{op: "Uploads", method: http.MethodGet, bucket: bucket, header: make(http.Header, 8)}
 	if bucket == "" {
 		return nil, argument(q.op, bucket, "", "the name of the bucket is empty")
 	}
 	q.query = new(query).set("delimiter", o.Delimiter).set("encoding-type", "url").set("key-marker", key).number("max-uploads", o.PageSize).
 		set("prefix", o.Prefix).set("upload-id-marker", id).flag("uploads").String()
-	r, err := c.w.do(ctx, q)
+	r, err := w.do(ctx, q)
 	if err != nil {
 		return nil, err
 	}

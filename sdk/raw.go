@@ -86,12 +86,11 @@ func (c *Client) Do(ctx context.Context, q *Request) (*http.Response, error) {
 	if err != nil {
 		return nil, err
 	}
-	return c.open(r)
+	return c.w.open(r)
 }
 
 // open sends a signed request.
-func (c *Client) open(r *http.Request) (*http.Response, error) {
-	w := c.w
+func (w *wire) open(r *http.Request) (*http.Response, error) {
 	w.count.requests.Add(1)
 	if r.Body != nil && r.Body != http.NoBody {
 		r.Body = &counted{ReadCloser: r.Body, wire: w}
@@ -123,7 +122,7 @@ func (c *counted) Read(p []byte) (int, error) {
 // Send sends a request that Sign has returned, and reads the response. If the response breaks off, it returns the part
 // that it has read, and the error.
 func (c *Client) Send(r *http.Request) (*Response, error) {
-	res, err := c.open(r)
+	res, err := c.w.open(r)
 	if err != nil {
 		return nil, err
 	}
