@@ -105,6 +105,25 @@ func (c *Client) HeadBucket(ctx context.Context, bucket string) (region string, 
 	return first(r.header, "X-Amz-Bucket-Region"), nil
 }
 
+// Location returns the region of a bucket.
+func (c *Client) Location(ctx context.Context, bucket string) (region string, err error) {
+	var doc struct {
+		XMLName xml.Name `xml:"LocationConstraint"`
+		Region  string   `xml:",chardata"`
+	}
+	q := &call{op: "Location", method: http.MethodGet, bucket: bucket, query: new(query).flag("location").String()}
+	if err := c.w.read(ctx, q, &doc); err != nil {
+		return "", err
+	}
+	switch doc.Region {
+	case "":
+		return DefaultRegion, nil
+	case "EU": // of buckets from before 2008
+		return "eu-west-1", nil
+	}
+	return doc.Region, nil
+}
+
 // Versioning returns Enabled, Suspended, or "" if versioning was never enabled on the bucket.
 func (c *Client) Versioning(ctx context.Context, bucket string) (status string, err error) {
 	var doc struct {
@@ -118,6 +137,9 @@ func (c *Client) Versioning(ctx context.Context, bucket string) (status string, 
 
 // SetVersioning sets the versioning of a bucket: Enabled or Suspended.
 func (c *Client) SetVersioning(ctx context.Context, bucket, status string) error {
+	if status != "Enabled" && status != "Suspended" {
+		return argument("SetVersioning", bucket, "", "the status is %q, expected Enabled or Suspended", status)
+	}
 	q := &call{op: "SetVersioning", method: http.MethodPut, bucket: bucket, write: true, query: new(query).flag("versioning").String()}
 	return c.w.write(ctx, q, struct {
 		XMLName xml.Name `xml:"http://s3.amazonaws.com/doc/2006-03-01/ VersioningConfiguration"`
@@ -128,7 +150,11 @@ func (c *Client) SetVersioning(ctx context.Context, bucket, status string) error
 // Document returns a document of a bucket as the server sends it: sub is the name of the sub-resource in S3, such as
 // policy, lifecycle, cors or encryption. If there is none, the error is ErrNoSuchConfiguration.
 func (c *Client) Document(ctx context.Context, bucket, sub string) ([]byte, error) {
-	r, err := c.w.do(ctx, &call{op: "Document", method: http.MethodGet, bucket: bucket, query: new(query).flag(sub).String()})
+	q, err := documentCall("Document", http.MethodGet, bucket, sub)
+	if err != nil {
+		return nil, err
+	}
+	r, err := c.w.do(ctx, q)
 	if err != nil {
 		return nil, err
 	}
@@ -137,12 +163,29 @@ func (c *Client) Document(ctx context.Context, bucket, sub string) ([]byte, erro
 
 // SetDocument writes a document of a bucket; see Document.
 func (c *Client) SetDocument(ctx context.Context, bucket, sub string, document []byte) error {
-	q := &call{op: "SetDocument", method: http.MethodPut, bucket: bucket, write: true, query: new(query).flag(sub).String()}
+	q, err := documentCall("SetDocument", http.MethodPut, bucket, sub)
+	if err != nil {
+		return err
+	}
 	return c.w.writeBytes(ctx, q, document)
 }
 
 // DeleteDocument deletes a document of a bucket; see Document.
 func (c *Client) DeleteDocument(ctx context.Context, bucket, sub string) error {
-	_, err := c.w.do(ctx, &call{op: "DeleteDocument", method: http.MethodDelete, bucket: bucket, write: true, query: new(query).flag(sub).String()})
+	q, err := documentCall("DeleteDocument", http.MethodDelete, bucket, sub)
+	if err != nil {
+		return err
+	}
+	_, err = c.w.do(ctx, q)
 	return err
+}
+
+// documentCall returns a call for a document of a bucket. Without the name of one it would be for the bucket itself: a
+// DELETE would delete it.
+func documentCall(op, method, bucket, sub string) (*call, error) {
+	bad := func(c rune) bool { return (c < 'a' || c > 'z') && (c < 'A' || c > 'Z') && c != '-' }
+	if sub == "" || strings.IndexFunc(sub, bad) >= 0 {
+		return nil, argument(op, bucket, "", "%q is not the name of a document of a bucket", sub)
+	}
+	return &call{op: op, method: method, bucket: bucket, write: method != http.MethodGet, query: new(query).flag(sub).String()}, nil
 }

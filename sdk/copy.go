@@ -2,9 +2,11 @@ package sdk
 
 import (
 	"context"
+	"crypto/rand"
 	"encoding/xml"
 	"errors"
 	"net/http"
+	"strings"
 	"sync"
 	"time"
 )
@@ -28,7 +30,7 @@ type CopyOptions struct {
 	ReplaceTags       bool      // Copy only: use Tags, even if it is empty
 	Checksum          Algorithm // of the copy; None is that of the source
 	Size              int64     // the size of the source in bytes, if it is known; it saves a request for objects above 5 GiB
-	ClientToken       string    // Rename and Move only: makes repetitions of the request change nothing
+	ClientToken       string    // Rename and Move only: makes repetitions of the request change nothing; "" is a new one
 }
 
 // copied is the document of a copy.
@@ -118,6 +120,9 @@ func (w *wire) copied(ctx context.Context, q *call, root string) (*Written, erro
 		return nil, q.localError(failed(ErrProtocol, "the response is the document %s, expected %s", doc.XMLName.Local, root))
 	}
 	p := doc.part()
+	if p.ETag == "" {
+		return nil, q.localError(failed(ErrProtocol, "the response has no ETag"))
+	}
 	return &Written{ETag: p.ETag, VersionID: first(r.header, "X-Amz-Version-Id"), Checksums: p.Checksums, Modified: p.LastModified}, nil
 }
 
@@ -128,6 +133,7 @@ func copyParts(ctx context.Context, c *Client, from Source, bucket, key string, 
 		return nil, err
 	}
 	put := PutOptions{Properties: info.Properties, Checksum: o.Checksum}
+	put.WebsiteRedirect = "" // never copied
 	if o.Replace != nil {
 		put.Properties = *o.Replace
 	}
@@ -200,41 +206,59 @@ func copyRanges(ctx context.Context, c *Client, from Source, bucket, key, id str
 // the objects at both keys. Only ORCAS and directory buckets of AWS can rename. See Move, which ORCAS offers between
 // buckets.
 func (c *Client) Rename(ctx context.Context, bucket, from, to string, o *CopyOptions) error {
-	if o == nil {
-		o = &CopyOptions{}
-	}
-	q, err := objectCall("Rename", http.MethodPut, bucket, to)
+	q, err := moveCall("Rename", "X-Amz-Rename-Source", Source{Bucket: bucket, Key: from}, bucket, to, o)
 	if err != nil {
 		return err
 	}
-	if from == "" {
-		return argument(q.op, bucket, to, "the source has no key")
-	}
 	q.query = new(query).flag("renameObject").String()
-	set(q.header, "X-Amz-Rename-Source", escapePath("/"+bucket+"/"+from))
-	o.Conditions.write(q.header, "If-")
-	o.Source.write(q.header, "X-Amz-Rename-Source-If-")
-	set(q.header, "X-Amz-Client-Token", o.ClientToken)
 	_, err = c.w.do(ctx, q)
-	return err
+	return cannotMove(err)
 }
 
 // Move moves an object to another key or bucket, atomically and without moving content. Metadata, tags and the time of
 // modification stay. Only ORCAS has it.
 func (c *Client) Move(ctx context.Context, from Source, bucket, key string, o *CopyOptions) (*Written, error) {
+	q, err := moveCall("Move", "X-Amz-Move-Source", from, bucket, key, o)
+	if err != nil {
+		return nil, err
+	}
+	w, err := c.w.copied(ctx, q, "CopyObjectResult")
+	return w, cannotMove(err)
+}
+
+// notEmpty is the MD5 of the text "not empty" in Base64. Moves and renames are PUTs without a body. A server that does
+// not know them would write an empty object over the target, if Content-MD5 did not contradict that.
+const notEmpty = "eu3/pGh9N9QAe72Of88ADQ=="
+
+// moveCall returns the call for a move or a rename. header is the name of the header with the source.
+func moveCall(op, header string, from Source, bucket, key string, o *CopyOptions) (*call, error) {
 	if o == nil {
 		o = &CopyOptions{}
 	}
-	q, err := objectCall("Move", http.MethodPut, bucket, key)
+	q, err := objectCall(op, http.MethodPut, bucket, key)
 	if err != nil {
 		return nil, err
 	}
 	if from.Bucket == "" || from.Key == "" || from.VersionID != "" {
-		return nil, argument(q.op, bucket, key, "the source must be a bucket and a key without a version")
+		return nil, argument(op, bucket, key, "the source must be a bucket and a key without a version")
 	}
-	set(q.header, "X-Amz-Move-Source", escapePath("/"+from.Bucket+"/"+from.Key))
+	token := o.ClientToken
+	if token == "" {
+		token = strings.ToLower(rand.Text()) // so that a repeated attempt moves nothing that was written in between
+	}
+	set(q.header, header, escapePath("/"+from.Bucket+"/"+from.Key))
+	set(q.header, "X-Amz-Client-Token", token)
+	set(q.header, "Content-Md5", notEmpty)
 	o.Conditions.write(q.header, "If-")
-	o.Source.write(q.header, "X-Amz-Move-Source-If-")
-	set(q.header, "X-Amz-Client-Token", o.ClientToken)
-	return c.w.copied(ctx, q, "CopyObjectResult")
+	o.Source.write(q.header, header+"-If-")
+	return q, nil
+}
+
+// cannotMove makes the error of a server that saw only a damaged PUT an ErrNotImplemented.
+func cannotMove(err error) error {
+	var e *Error
+	if errors.As(err, &e) && damagedOnTheWay(e.Code) {
+		e.Code, e.Message = "NotImplemented", "the server cannot move objects: it took the request for a PUT of an empty object, and refused it"
+	}
+	return err
 }

@@ -16,11 +16,15 @@ import (
 // PresignMax is the longest time for which a URL or a form can be valid.
 const PresignMax = sigv4.MaxExpires
 
-// PresignGet returns a URL with which anybody can read an object, until it expires. It sends nothing.
+// PresignGet returns a URL with which anybody can read an object, until it expires. It sends nothing. The options that
+// are headers of a request cannot be part of a URL: of them, the reader may send a range and conditions.
 func (c *Client) PresignGet(bucket, key string, expires time.Duration, o *GetOptions) (string, error) {
 	options := GetOptions{}
 	if o != nil {
 		options = *o
+	}
+	if options.rangeHeader() != "" || options.Conditions != (Conditions{}) || options.CustomerKey != nil {
+		return "", argument("PresignGet", bucket, key, "only VersionID, Part and Response can be in a URL: send the others as headers")
 	}
 	options.Unverified = true // otherwise the reader would have to send a header
 	q, err := c.w.reading("PresignGet", http.MethodGet, bucket, key, &options)
@@ -109,6 +113,9 @@ func (c *Client) PresignPost(bucket string, p PostPolicy) (url string, fields ma
 	}
 	if err := q.check(); err != nil {
 		return "", nil, err
+	}
+	if p.MinSize < 0 || p.MaxSize < 0 || p.MaxSize > 0 && p.MinSize > p.MaxSize {
+		return "", nil, argument(q.op, bucket, p.Key, "the size is limited to %d to %d bytes", p.MinSize, p.MaxSize)
 	}
 	keys, err := c.w.presignKeys(q, p.Expires)
 	if err != nil {

@@ -1,6 +1,7 @@
 package sdk
 
 import (
+	"bytes"
 	"context"
 	"io"
 	"net/http"
@@ -15,15 +16,28 @@ func (c *Client) Put(ctx context.Context, bucket, key string, body io.ReadSeeker
 }
 
 // Append appends to an object, which must have the size offset; 0 also creates it. Otherwise the error is
-// ErrInvalidOffset. Only ORCAS and directory buckets of AWS can append. If a response was lost, a repeated attempt
+// ErrInvalidOffset. Only ORCAS and directory buckets of AWS can append; other servers replace the object, which the
+// error reports afterwards. If a response was lost, a repeated attempt
 // fails with ErrInvalidOffset; the error then is Uncertain.
 func (c *Client) Append(ctx context.Context, bucket, key string, offset int64, body io.ReadSeeker, o *PutOptions) (*Written, error) {
 	if offset < 0 {
 		return nil, argument("Append", bucket, key, "the offset is %d, expected 0 or more", offset)
 	}
-	return c.w.put(ctx, "Append", bucket, key, body, o, func(h http.Header) {
+	if body == nil {
+		body = bytes.NewReader(nil)
+	}
+	_, size, err := measure(body)
+	if err != nil {
+		return nil, (&call{op: "Append", bucket: bucket, key: key}).localError(err)
+	}
+	w, err := c.w.put(ctx, "Append", bucket, key, body, o, func(h http.Header) {
 		set(h, "X-Amz-Write-Offset-Bytes", strconv.FormatInt(offset, 10))
 	})
+	if err == nil && w.Size != offset+size {
+		err = (&call{op: "Append", bucket: bucket, key: key}).localError(failed(ErrProtocol, "the server does not confirm that the object has %d bytes now: "+
+			"it has probably replaced the object, because it cannot append", offset+size))
+	}
+	return w, err
 }
 
 // put implements the operations that write a whole body. more adds headers.
