@@ -13,7 +13,6 @@ import (
 	"orcas/auth"
 	"orcas/auth/access"
 	"orcas/auth/identity"
-	"orcas/backup"
 	"orcas/batch"
 	"orcas/content"
 	"orcas/core"
@@ -26,9 +25,8 @@ import (
 	"orcas/vfs"
 )
 
-// Store is the store to administer. All fields are required except Now and SmallFiles.
+// Store is the store to administer. All fields are required except Now.
 type Store struct {
-	DataDir   string
 	Meta      reclaim.Meta
 	Blocks    core.Blocks
 	Writer    *batch.Writer
@@ -48,11 +46,14 @@ type Store struct {
 	Compare  func(context.Context) (*fsck.Comparison, error) // compares the blocks with the metadata
 	Go       func(work func(context.Context))                // runs work in the background until the server stops
 	Logger   *slog.Logger
-	Now      func() time.Time // the clock of backups; default time.Now
+	Now      func() time.Time // default time.Now
+
+	// Backup writes a backup to a directory on this machine, after which it removes all but the newest keep backups (0:
+	// none). Link allows hard links. It returns a report. Backups returns the backups in a directory.
+	Backup  func(ctx context.Context, dir string, keep int, link bool) (any, error)
+	Backups func(dir string) (any, error)
 
 	Tools Tools // show and change what the server does
-
-	SmallFiles []string // names of files in DataDir that backups include; see backup.Options
 }
 
 // flag parses a parameter that is true or false.
@@ -188,17 +189,7 @@ func (s *Store) backup(r *http.Request) (any, error) {
 	if err != nil {
 		return nil, err
 	}
-	return backup.Backup(r.Context(), backup.Options{
-		Meta: s.Meta, Blocks: s.Blocks, DataDir: s.DataDir, SmallFiles: s.SmallFiles, Dir: dir, Keep: keep, Link: link, Now: s.Now,
-		Pause: func(ctx context.Context, fn func() error) error {
-			return s.Reclaimer.Pause(ctx, func() error {
-				if err := s.Writer.Settle(ctx); err != nil { // back up durable changes only
-					return err
-				}
-				return fn()
-			})
-		},
-	})
+	return s.Backup(r.Context(), dir, keep, link)
 }
 
 // LostLine is a line of the response to GET /-/admin/lost: a lost object or, in the last line, the total and any error.

@@ -3,10 +3,8 @@ package admin
 import (
 	"errors"
 	"net/http"
-	"time"
-
-	"orcas/backup"
 	"path/filepath"
+	"time"
 )
 
 // Usage is what a bucket, or the store, held over time, the oldest point first.
@@ -37,20 +35,11 @@ func (s *Store) usage(r *http.Request) (any, error) {
 	return s.Tools.Usage(name), nil
 }
 
-// BackupList is a list of backups.
-type BackupList struct {
-	Backups []backup.Listed `json:"backups"`
-}
-
 // listBackups returns the backups in a directory on this machine.
 func (s *Store) listBackups(r *http.Request) (any, error) {
 	dir := r.URL.Query().Get("dir")
 	if !filepath.IsAbs(dir) {
 		return nil, invalid("admin.backup", "dir must be an absolute path, not %q", dir)
 	}
-	list, err := backup.List(dir)
-	if err != nil {
-		return nil, err
-	}
-	return &BackupList{list}, nil
+	return s.Backups(dir)
 }

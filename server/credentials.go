@@ -12,12 +12,13 @@ import (
 	"strings"
 	"syscall"
 
+	"orcas/internal/datadir"
 	"orcas/internal/durable"
 )
 
 // CredentialsFile is the name of the file with the generated root credentials, in the data directory. Only its owner
 // may have access to it.
-const CredentialsFile = "root-credentials.json"
+const CredentialsFile = datadir.CredentialsFile
 
 // maxCredentials is the maximum size of CredentialsFile, in bytes.
 const maxCredentials = 64 << 10

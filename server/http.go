@@ -137,7 +137,7 @@ func (s *Server) serveAdmin(health http.Handler, s3Options *s3.Options) error {
 		APIs:       []gate.API{{Name: "health", Path: "/-/health/*", Handler: health}, readings{s}.api()},
 		Observers:  append([]gate.Observer{s.counts.admin}, s.view.observers("admin")...),
 		Store: admin.Store{
-			DataDir: s.config.Data, SmallFiles: BackupFiles(), Meta: s.meta, Blocks: s.blocks, Writer: s.writer, FS: s.fs, Reclaimer: s.reclaimer,
+			Backup: backups{s}.write, Backups: backups{s}.list, Meta: s.meta, Blocks: s.blocks, Writer: s.writer, FS: s.fs, Reclaimer: s.reclaimer,
 			Scrubber: s.scrubber, Lifecycle: s.lifecycle, Rotator: s.rotator, Keys: s.identities, Lookup: s.lookup(), Access: authorizer, Apply: s.apply, Endpoint: s.Endpoint(), Compare: s.compare, Logger: s.log, Tools: tools,
 			Now: s.config.Now, Go: func(work func(context.Context)) { s.background.Go(func() { work(s.life) }) },
 		},

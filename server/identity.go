@@ -23,9 +23,6 @@ import (
 // keys. Only its owner may have access to it.
 const IdentityKeyFile = "identity-key.json"
 
-// BackupFiles returns the names of the files of a data directory that a backup includes, if they exist.
-func BackupFiles() []string { return []string{CredentialsFile, IdentityKeyFile} }
-
 // maxIdentityKey is the maximum size of IdentityKeyFile, in bytes.
 const maxIdentityKey = 64 << 10
 

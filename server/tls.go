@@ -21,12 +21,13 @@ import (
 	"sync"
 	"time"
 
+	"orcas/internal/datadir"
 	"orcas/internal/durable"
 )
 
 // AdminCertificateFile is the name of the file, in the data directory, with the self-signed certificate of the admin
 // listener.
-const AdminCertificateFile = "admin-self-signed.crt"
+const AdminCertificateFile = datadir.AdminCertificateFile
 
 // A self-signed certificate is its own authority, so clients can use its file as a trusted CA. The admin listener has a
 // pair of its own, so that trust in the one listener does not include the other.

@@ -14,10 +14,10 @@ import (
 	"strings"
 
 	"orcas/fsck"
+	"orcas/internal/datadir"
 	"orcas/lifecycle"
 	"orcas/reclaim"
 	"orcas/sdk"
-	"orcas/server"
 )
 
 // adminCommand contains the commands that a running server executes.
@@ -53,8 +53,8 @@ type adminTarget struct {
 // credentials returns the credentials for signing requests.
 func (t *adminTarget) credentials(environ []string) (keys sdk.Keys, err error) {
 	if t.Data != "" {
-		var c server.Credentials
-		file := filepath.Join(t.Data, server.CredentialsFile)
+		var c struct{ AccessKey, SecretKey string } // JSON ignores case
+		file := filepath.Join(t.Data, datadir.CredentialsFile)
 		text, err := os.ReadFile(file)
 		if err != nil {
 			return keys, fmt.Errorf("--data: cannot read the root credentials: %w", err)

@@ -13,9 +13,8 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
-	"syscall"
 
-	"orcas/server"
+	"orcas/internal/datadir"
 )
 
 // adminConnection is the admin API to connect to, and the certificates to trust.
@@ -74,7 +73,7 @@ func (a *adminConnection) tls(environ []string, data string) (*tls.Config, error
 	if config.RootCAs, err = x509.SystemCertPool(); err != nil {
 		config.RootCAs = x509.NewCertPool() // this system has no certificates
 	}
-	err = trust(config.RootCAs, filepath.Join(data, server.AdminCertificateFile))
+	err = trust(config.RootCAs, filepath.Join(data, datadir.AdminCertificateFile))
 	if errors.Is(err, fs.ErrNotExist) {
 		err = nil
 	}
@@ -115,7 +114,7 @@ func pinned(fingerprint string) (*tls.Config, error) {
 func (a *adminConnection) explain(err error) error {
 	var untrusted *tls.CertificateVerificationError
 	switch {
-	case errors.Is(err, syscall.ECONNREFUSED):
+	case errors.Is(err, errRefused):
 		return fmt.Errorf("no server is listening at --admin-address %s: start one, or use the admin address that the server prints at startup", a.AdminAddress)
 	case errors.As(err, new(tls.RecordHeaderError)):
 		return fmt.Errorf("%s does not serve HTTPS: use the address without https://, --ca and --fingerprint", a.AdminAddress)
