@@ -109,6 +109,9 @@ func (l *local) read(e *entry, buf *bytes.Buffer) (ok bool, err error) {
 			return false, err
 		}
 		buf.Write(buf.AvailableBuffer()[:min(n, int(e.size))])
+		if l.reading != nil {
+			l.reading()
+		}
 		after, err := f.Stat()
 		if err != nil {
 			return false, err

@@ -61,9 +61,8 @@ func (a *asker) take() []*smallContent {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	for {
-		n := len(a.queue)
-		if n > 0 && (a.closed || a.off || n >= askMax || a.bytes >= askBytes || a.sending < a.senders) {
-			n = min(n, askMax)
+		if a.enough() {
+			n := min(len(a.queue), askMax)
 			list := a.queue[:n:n]
 			a.queue = a.queue[n:]
 			for _, c := range list {
@@ -72,11 +71,17 @@ func (a *asker) take() []*smallContent {
 			a.sending += n
 			return list
 		}
-		if a.closed && n == 0 {
+		if a.closed {
 			return nil
 		}
 		a.changed.Wait()
 	}
+}
+
+// enough reports whether it is time for a question. The caller holds the mutex.
+func (a *asker) enough() bool {
+	n := len(a.queue)
+	return n > 0 && (a.closed || a.off || n >= askMax || a.bytes >= askBytes || a.sending < a.senders)
 }
 
 // ask asks about files until there are no more, and passes them on.

@@ -118,8 +118,11 @@ func measure(t *testing.T, mode, endpoint, dir, prefix string) (m measured) {
 func child(t *testing.T, mode string) {
 	c := newClient(t, os.Getenv("ORCAS_MILLION_ENDPOINT"))
 	start := time.Now()
-	r, err := Sync(context.Background(), Local(os.Getenv("ORCAS_MILLION_DIR")), Remote(c, "million", os.Getenv("ORCAS_MILLION_PREFIX")),
-		Options{DryRun: mode == "compare", Delete: true})
+	from, to := Local(os.Getenv("ORCAS_MILLION_DIR")), Remote(c, "million", os.Getenv("ORCAS_MILLION_PREFIX"))
+	if mode == "down" {
+		from, to = to, from
+	}
+	r, err := Sync(context.Background(), from, to, Options{DryRun: mode == "compare", Delete: true})
 	require.NoError(t, err)
 	text, err := json.Marshal(measured{Files: r.Files, Copied: r.Copied, Seconds: time.Since(start).Seconds()})
 	require.NoError(t, err)

@@ -224,7 +224,7 @@ func TestSymlinks(t *testing.T) {
 	_, _ = syncBoth(t, Local(dir), Remote(c, bucket, ""), o)
 	require.Equal(t, map[string]string{"a/file": "1", "link.rclonelink": "a/file", "dir-link.rclonelink": "a", "broken.rclonelink": "nowhere/else",
 		"out.rclonelink": "/etc/passwd"}, objects(t, c, bucket, ""))
-	down := write(t, t.TempDir(), map[string]string{"extra": "-> x", "link": "-> elsewhere!", "dir-link": "-> b"})
+	down := write(t, t.TempDir(), map[string]string{"regular.rclonelink": "1", "extra": "-> x", "link": "-> elsewhere!", "dir-link": "-> b"})
 	require.NoError(t, os.Chmod(down, 0o700))
 	_, done := syncBoth(t, Remote(c, bucket, ""), Local(down), o)
 	require.Contains(t, done, "copy link.rclonelink (size)")
@@ -232,6 +232,7 @@ func TestSymlinks(t *testing.T) {
 	got := read(t, down)
 	require.Equal(t, "-> a/file", got["link"])
 	require.NotContains(t, got, "extra")
+	require.NotContains(t, got, "regular.rclonelink")
 	r, done := syncBoth(t, Remote(c, bucket, ""), Local(down), o)
 	require.EqualValues(t, 0, r.Copied, "%q", done)
 
@@ -367,6 +368,59 @@ func TestSingleFiles(t *testing.T) {
 	require.ErrorContains(t, err, "not the path of a file")
 }
 
+// TestMovedLinkIsDeleted: a link that the caller names is followed, and then deleted.
+func TestMovedLinkIsDeleted(t *testing.T) {
+	c, bucket := newBucket(t)
+	dir := write(t, t.TempDir(), map[string]string{"file": "content", "link": "-> file"})
+	r, err := MoveFile(t.Context(), File(filepath.Join(dir, "link")), Object(c, bucket, "x"), Options{})
+	require.NoError(t, err)
+	require.EqualValues(t, 1, r.Deleted)
+	require.Equal(t, map[string]string{"file": "content"}, read(t, dir))
+	require.Equal(t, map[string]string{"x": "content"}, objects(t, c, bucket, ""))
+}
+
+// TestMoveKeepsWhatChanged: a file that changed after it was copied is not deleted.
+func TestMoveKeepsWhatChanged(t *testing.T) {
+	dir := write(t, t.TempDir(), map[string]string{"f": "12"})
+	l, err := openLocal(dir)
+	require.NoError(t, err)
+	defer l.close()
+	e := &engine{options: &Options{}, fromLocal: l, purpose: moving}
+	f := entry{path: "f"}
+	require.NoError(t, l.stat(&f, false))
+	f.modified--
+	require.ErrorIs(t, e.deleteSource(t.Context(), &task{from: f}), errChanged)
+	f.modified++
+	require.NoError(t, e.deleteSource(t.Context(), &task{from: f}))
+	require.Empty(t, read(t, dir))
+}
+
+// TestMarkersOfDirectories: the object for a directory that exists is not extra, also if what is in it is excluded.
+func TestMarkersOfDirectories(t *testing.T) {
+	c, bucket := newBucket(t)
+	put(t, c, bucket, map[string]string{"a/": "", "b/": "", "a/x": "1"})
+	dir := write(t, t.TempDir(), map[string]string{"a/y": ""})
+	_, _ = syncBoth(t, Local(dir), Remote(c, bucket, ""), Options{Delete: true, Patterns: patterns(t, "- a/**")})
+	require.Equal(t, map[string]string{"a/": "", "a/x": "1"}, objects(t, c, bucket, ""))
+}
+
+// TestRenameReplacesNothing: another program may have written the free name in the meantime.
+func TestRenameReplacesNothing(t *testing.T) {
+	var conditional []string
+	c, bucket := newBucket(t, func(c *sdk.Config) {
+		c.Transport = denying{http.DefaultTransport, func(r *http.Request) bool {
+			if r.Method == http.MethodPut && r.Header.Get("If-None-Match") == "*" {
+				conditional = append(conditional, r.URL.Path)
+			}
+			return false
+		}}
+	})
+	put(t, c, bucket, map[string]string{"a": "target"})
+	dir := write(t, t.TempDir(), map[string]string{"a": "source!", "b": ""})
+	_, _ = syncBoth(t, Local(dir), Remote(c, bucket, ""), Options{Conflict: Rename})
+	require.Equal(t, []string{"/" + bucket + "/a (1)"}, conditional)
+}
+
 func TestFatalErrors(t *testing.T) {
 	c, bucket := newBucket(t)
 	dir := write(t, t.TempDir(), sample)
@@ -443,6 +497,21 @@ func TestFilesThatChange(t *testing.T) {
 	require.True(t, ok)
 	require.EqualValues(t, 5, e.size)
 	require.Equal(t, "12345", buf.String())
+	times := 0
+	l.reading = func() { // the same size, another time
+		if times++; times <= 2 {
+			require.NoError(t, os.Chtimes(filepath.Join(dir, "f"), old, old.Add(time.Duration(times)*time.Second)))
+		}
+	}
+	ok, err = l.read(&e, &buf)
+	require.NoError(t, err)
+	require.True(t, ok)
+	require.Equal(t, 3, times)
+	require.Equal(t, old.Add(2*time.Second).UnixNano(), e.modified)
+	times = -10
+	_, err = l.read(&e, &buf)
+	require.ErrorIs(t, err, errChanged, "it changes all the time")
+	l.reading = nil
 	require.NoError(t, os.Truncate(filepath.Join(dir, "f"), smallMax+1))
 	ok, err = l.read(&e, &buf)
 	require.NoError(t, err)

@@ -5,7 +5,6 @@ import (
 	"context"
 	"errors"
 	"io"
-	"reflect"
 
 	"orcas/sdk"
 )
@@ -19,7 +18,7 @@ func (w *worker) copyRemote(ctx context.Context, t *task) {
 // copyObject copies an object or a version, with its metadata and tags, and with more metadata. It returns the bytes that
 // were sent: none if the server copies it itself.
 func (w *worker) copyObject(ctx context.Context, t *task, id sdk.ObjectID, more map[string]string) (written *sdk.Written, sent int64, err error) {
-	if w.sameServer() && more == nil && !w.overrides() && t.from.size <= copyMax {
+	if w.sameServer() {
 		written, err := w.copyInside(ctx, t, id, more)
 		if err == nil || !mayStream(err) {
 			return written, 0, err
@@ -29,17 +28,6 @@ func (w *worker) copyObject(ctx context.Context, t *task, id sdk.ObjectID, more 
 		}
 	}
 	return w.stream(ctx, t, id, more)
-}
-
-// sameServer reports whether the server can copy objects by itself.
-func (e *engine) sameServer() bool {
-	return e.from.client.Endpoint() == e.to.client.Endpoint() && !e.noCopy.Load()
-}
-
-// mayStream reports whether a copy that failed may succeed if the content is read and written instead: the keys for the
-// target may not be allowed to read the source, or the server cannot copy.
-func mayStream(err error) bool {
-	return errors.Is(err, sdk.ErrAccessDenied) || errors.Is(err, sdk.ErrNotImplemented) || errors.Is(err, sdk.ErrNoSuchBucket)
 }
 
 // stream reads an object and writes it.
@@ -88,7 +76,7 @@ func (w *worker) streamOptions(ctx context.Context, t *task, info *sdk.Info, id 
 	o := &sdk.PutOptions{Properties: info.Properties}
 	o.Lock, o.Encryption, o.StorageClass = sdk.Lock{}, sdk.Encryption{}, ""
 	if info.TagCount > 0 {
-		tags, err := w.tags(ctx, id)
+		tags, err := w.from.client.Tags(ctx, w.from.bucket, id)
 		if err != nil {
 			return nil, err
 		}
@@ -107,11 +95,6 @@ func (w *worker) streamOptions(ctx context.Context, t *task, info *sdk.Info, id 
 		}
 	}
 	return o, nil
-}
-
-// overrides reports whether objects get other properties than those of the source.
-func (e *engine) overrides() bool {
-	return !reflect.DeepEqual(e.options.Put, sdk.PutOptions{})
 }
 
 // override sets what the caller wants all objects to have.

@@ -5,9 +5,12 @@ import (
 	"errors"
 	"io/fs"
 	"os"
+	"strings"
 	"sync"
 	"syscall"
 	"time"
+
+	"orcas/sdk"
 )
 
 // remove deletes what only the target has.
@@ -55,14 +58,20 @@ func (p *plan) extraEntry(path string) *entry {
 	return e
 }
 
-// removeObjects deletes objects.
+// removeObjects deletes objects, many with each request.
 func (p *plan) removeObjects(ctx context.Context) error {
-	for _, path := range p.extra {
-		if ctx.Err() != nil {
-			return ctx.Err()
+	ids := func(yield func(sdk.ObjectID) bool) {
+		for _, path := range p.extra {
+			if !yield(sdk.ObjectID{Key: p.to.prefix + path}) {
+				return
+			}
 		}
-		_, err := p.to.client.Delete(ctx, p.to.bucket, p.to.prefix+path, nil)
-		p.removed(path, err)
+	}
+	for d, err := range p.to.client.DeleteAll(ctx, p.to.bucket, ids, nil) {
+		if err != nil {
+			return err
+		}
+		p.removed(strings.TrimPrefix(d.Key, p.to.prefix), d.Err)
 	}
 	return nil
 }

@@ -2,69 +2,48 @@ package tree
 
 import (
 	"context"
-	"encoding/xml"
-	"fmt"
-	"net/http"
-	"net/url"
+	"errors"
+	"reflect"
 
 	"orcas/sdk"
 )
 
-// copyMax is the size in bytes of the largest object that CopyObject copies.
-const copyMax = 5 << 30
+// sameServer reports whether the server can copy objects by itself.
+func (e *engine) sameServer() bool {
+	return e.from.client.Endpoint() == e.to.client.Endpoint() && !e.noCopy.Load()
+}
+
+// mayStream reports whether a copy that failed may succeed if the content is read and written instead: the keys for the
+// target may not be allowed to read the source, or the server cannot copy.
+func mayStream(err error) bool {
+	return errors.Is(err, sdk.ErrAccessDenied) || errors.Is(err, sdk.ErrNotImplemented) || errors.Is(err, sdk.ErrNoSuchBucket)
+}
 
 // copyInside lets the server copy an object.
 func (w *worker) copyInside(ctx context.Context, t *task, id sdk.ObjectID, more map[string]string) (*sdk.Written, error) {
-	h := http.Header{}
-	source := "/" + (&url.URL{Path: w.from.bucket + "/" + id.Key}).EscapedPath()
-	if id.VersionID != "" {
-		source += "?versionId=" + url.QueryEscape(id.VersionID)
+	o := &sdk.CopyOptions{Encryption: w.options.Put.Encryption, StorageClass: w.options.Put.StorageClass, Lock: w.options.Put.Lock, Tags: w.options.Put.Tags,
+		Checksum: w.options.Put.Checksum}
+	if t.list == nil {
+		o.Size = t.from.size
 	}
-	h.Set("X-Amz-Copy-Source", source)
 	if t.path != t.from.path {
-		h.Set("If-None-Match", "*")
+		o.Conditions.IfNoneMatch = "*"
 	}
-	q := &sdk.Request{Method: http.MethodPut, Path: "/" + w.to.bucket + "/" + w.to.prefix + t.path, Header: h}
-	r, err := w.to.client.Fetch(ctx, q)
-	if err != nil {
-		return nil, err
-	}
-	var doc struct {
-		XMLName xml.Name
-		ETag    string
-	}
-	if err := xml.Unmarshal(r.Body, &doc); r.Status != http.StatusOK || err != nil || doc.XMLName.Local != "CopyObjectResult" {
-		code := r.Code()
-		if code == "" && r.Status == http.StatusForbidden {
-			code = "AccessDenied"
+	if more != nil || w.replaces() {
+		info, err := w.from.client.Head(ctx, w.from.bucket, id.Key, &sdk.GetOptions{VersionID: id.VersionID})
+		if err != nil {
+			return nil, err
 		}
-		return nil, &sdk.Error{Op: "Copy", Bucket: w.to.bucket, Key: w.to.prefix + t.path, Code: code, Status: r.Status, Err: err}
+		p := sdk.PutOptions{Properties: info.Properties}
+		w.override(&p, more)
+		o.Replace = &p.Properties
 	}
-	return &sdk.Written{ETag: doc.ETag, VersionID: r.Header.Get("X-Amz-Version-Id")}, nil
+	return w.to.client.Copy(ctx, sdk.Source{Bucket: w.from.bucket, Key: id.Key, VersionID: id.VersionID}, w.to.bucket, w.to.prefix+t.path, o)
 }
 
-// tags returns the tags of an object.
-func (w *worker) tags(ctx context.Context, id sdk.ObjectID) (map[string]string, error) {
-	query := "tagging="
-	if id.VersionID != "" {
-		query += "&versionId=" + url.QueryEscape(id.VersionID)
-	}
-	r, err := w.from.client.Fetch(ctx, &sdk.Request{Method: http.MethodGet, Path: "/" + w.from.bucket + "/" + id.Key, Query: query})
-	if err != nil {
-		return nil, err
-	}
-	var doc struct {
-		Tags []struct{ Key, Value string } `xml:"TagSet>Tag"`
-	}
-	if r.Status != http.StatusOK {
-		return nil, fmt.Errorf("reading the tags: status %d (%s)", r.Status, r.Code())
-	}
-	if err := xml.Unmarshal(r.Body, &doc); err != nil {
-		return nil, err
-	}
-	tags := map[string]string{}
-	for _, t := range doc.Tags {
-		tags[t.Key] = t.Value
-	}
-	return tags, nil
+// replaces reports whether objects get other metadata than that of the source.
+func (e *engine) replaces() bool {
+	p := e.options.Put.Properties
+	p.Encryption, p.StorageClass, p.Lock, p.Tags = sdk.Encryption{}, "", sdk.Lock{}, nil
+	return !reflect.DeepEqual(p, sdk.Properties{})
 }

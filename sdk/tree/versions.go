@@ -83,9 +83,16 @@ func histories(ctx context.Context, p *Place, f filter) iter.Seq2[*history, erro
 
 // planVersions compares the versions of two buckets, and passes keys with versions to copy to the workers.
 func (e *engine) planVersions(ctx context.Context) error {
+	status, err := e.to.client.Versioning(ctx, e.to.bucket)
+	if err != nil && !errors.Is(err, sdk.ErrAccessDenied) && !errors.Is(err, sdk.ErrNotImplemented) {
+		return err
+	}
+	if err == nil && status != "Enabled" {
+		return errUnversioned
+	}
 	p := &plan{engine: e}
 	wait := e.workers(ctx)
-	err := p.passVersions(ctx)
+	err = p.passVersions(ctx)
 	e.reporter.complete.Store(true)
 	wait()
 	if err != nil || ctx.Err() != nil || !e.options.Delete || e.purpose != syncing || e.reporter.failed.Load() > 0 {

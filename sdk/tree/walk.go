@@ -19,6 +19,8 @@ type local struct {
 	dir  string   // as the caller wrote it
 	root *os.Root // for everything below the directory
 	fd   *os.File // the directory, for attributes
+
+	reading func() // for tests: called while a file is being read; nil is nothing
 }
 
 // openLocal opens a directory.
