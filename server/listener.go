@@ -14,8 +14,6 @@ import (
 	"syscall"
 	"time"
 
-	"golang.org/x/sys/unix"
-
 	"orcas/gate"
 )
 
@@ -368,7 +366,7 @@ func (c *limitedConn) sending() bool {
 		return false
 	}
 	unsent := 0
-	err = control.Control(func(fd uintptr) { unsent, _ = unix.IoctlGetInt(int(fd), unix.SIOCOUTQ) })
+	err = control.Control(func(fd uintptr) { unsent, _ = unsentBytes(int(fd)) })
 	return err == nil && unsent > 0
 }
 

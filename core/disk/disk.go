@@ -259,7 +259,8 @@ func (s *Store) Space(context.Context) (free, total int64, err error) {
 	if err := unix.Statfs(s.dir, &st); err != nil {
 		return 0, 0, fail("disk.Space", err)
 	}
-	return int64(st.Bavail) * st.Bsize, int64(st.Blocks) * st.Bsize, nil
+	size := int64(st.Bsize) // its type differs between systems
+	return int64(st.Bavail) * size, int64(st.Blocks) * size, nil
 }
 
 // Close implements core.Blocks. It unlocks the data directory.

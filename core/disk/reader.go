@@ -206,7 +206,7 @@ func (s *Store) openFile(id core.BlockID) (f *os.File, ino inode, err error) {
 		return nil, ino, errors.Join(err, f.Close())
 	}
 	if st, ok := info.Sys().(*syscall.Stat_t); ok {
-		ino = inode{st.Dev, st.Ino}
+		ino = inode{uint64(st.Dev), st.Ino}
 	}
 	return f, ino, nil
 }
@@ -231,7 +231,7 @@ func (s *Store) Stat(_ context.Context, id core.BlockID) (core.BlockStat, error)
 		if err != nil {
 			return core.BlockStat{}, fail(op, &fs.PathError{Op: "stat", Path: path, Err: err})
 		}
-		s.cache.dropOther(id, inode{st.Dev, st.Ino})
+		s.cache.dropOther(id, inode{uint64(st.Dev), st.Ino})
 		return core.BlockStat{
 			BlockInfo: core.BlockInfo{ID: id, Kind: kindOf(ext), Size: st.Size}, Modified: time.Unix(st.Mtim.Unix()),
 		}, nil

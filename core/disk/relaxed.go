@@ -4,10 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"os"
 	"sync"
-
-	"golang.org/x/sys/unix"
 
 	"orcas/core"
 	"orcas/internal/durable"
@@ -154,9 +151,5 @@ func (s *Store) Sync(context.Context) error {
 // syncEarlier makes the data of earlier processes durable, because a killed process may have left unsynced data in the
 // operating system.
 func (s *Store) syncEarlier() error {
-	d, err := os.Open(s.dir)
-	if err != nil {
-		return err
-	}
-	return errors.Join(unix.Syncfs(int(d.Fd())), d.Close())
+	return durable.SyncAll(s.dir)
 }

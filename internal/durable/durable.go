@@ -6,6 +6,9 @@
 // write, and the next sync succeeds. So this package never retries a sync, and after an error the caller must treat
 // the file as lost.
 //
+// The calls are those of Linux. On macOS (calls_darwin.go), fsync only passes bytes on to the drive, which may keep them in
+// a cache without power; so every sync of this package is F_FULLFSYNC there.
+//
 // Every step goes through Steps.Hook if one is set, so tests can count the steps of a flow and make each of them fail,
 // both "failed, not done" and "failed, but done".
 package durable
@@ -103,6 +106,43 @@ func (s *Steps) SyncDir(path string) error {
 		}
 		return errors.Join(d.Sync(), d.Close())
 	})
+}
+
+// SyncAll makes everything below a directory durable, whoever wrote it: on Linux the whole file system (one syncfs), on
+// macOS each file and each directory. It is not a step: a hook does not see it.
+func SyncAll(dir string) error { return syncAll(dir) }
+
+// syncEach calls sync for everything below a directory, and last for the directory itself. A file that is removed in the
+// meantime need not be durable.
+func syncEach(dir string, sync func(*os.File) error) error {
+	var dirs []string
+	one := func(path string) error {
+		f, err := os.Open(path)
+		if errors.Is(err, fs.ErrNotExist) && path != dir {
+			return nil
+		}
+		if err != nil {
+			return err
+		}
+		return errors.Join(sync(f), f.Close())
+	}
+	err := filepath.WalkDir(dir, func(path string, d fs.DirEntry, err error) error {
+		switch {
+		case errors.Is(err, fs.ErrNotExist) && path != dir:
+			return nil
+		case err != nil:
+			return err
+		case d.IsDir():
+			dirs = append(dirs, path)
+		case d.Type().IsRegular():
+			return one(path)
+		}
+		return nil
+	})
+	for _, path := range slices.Backward(dirs) {
+		err = errors.Join(err, one(path))
+	}
+	return err
 }
 
 // Mkdir creates a directory that must not exist (one mkdir). Its name is durable after a sync of its parent.
@@ -250,7 +290,7 @@ func (f *File) DataSync() error {
 }
 
 func (f *File) datasync() error {
-	return f.wrap("fdatasync", again(func() error { return unix.Fdatasync(f.fd) }))
+	return f.wrap("fdatasync", again(func() error { return dataSync(f.fd) }))
 }
 
 // Sync makes bytes and attributes durable (one fsync). After an error it is unknown what is durable.
@@ -262,13 +302,9 @@ func (f *File) Sync() error {
 // so that later writes do not change it, unless keepSize is set. It returns ErrCannotAllocate if the file system does
 // not support this.
 func (f *File) Allocate(off, n int64, keepSize bool) error {
-	var mode uint32
-	if keepSize {
-		mode = unix.FALLOC_FL_KEEP_SIZE
-	}
 	return f.steps.step(Step{Op: Allocate, Path: f.path, Offset: off}, func() error {
-		err := again(func() error { return unix.Fallocate(f.fd, mode, off, n) })
-		if slices.Contains([]error{unix.EOPNOTSUPP, unix.ENOSYS}, err) {
+		err := again(func() error { return allocate(f.fd, off, n, keepSize) })
+		if slices.Contains([]error{unix.ENOTSUP, unix.EOPNOTSUPP, unix.ENOSYS}, err) {
 			return fmt.Errorf("%w: %w", ErrCannotAllocate, err)
 		}
 		return f.wrap("fallocate", err)
@@ -287,14 +323,14 @@ func (f *File) Truncate(n int64) error {
 // systems do not support it.
 func (f *File) Clone(from *os.File) error {
 	return f.steps.step(Step{Op: Clone, Path: f.path}, func() error {
-		return f.wrap("ficlone", again(func() error { return unix.IoctlFileClone(f.fd, int(from.Fd())) }))
+		return f.wrap("ficlone", again(func() error { return clone(f.fd, int(from.Fd())) }))
 	})
 }
 
 // StartWrite asks the kernel to begin writing n bytes at off (one sync_file_range), so that a later DataSync waits
 // less. It guarantees nothing, and can fail without harm.
 func (f *File) StartWrite(off, n int64) {
-	_ = unix.SyncFileRange(f.fd, off, n, unix.SYNC_FILE_RANGE_WRITE)
+	startWrite(f.fd, off, n)
 }
 
 // WriteOut writes n bytes at off to the drive and waits for the drive to accept them (one sync_file_range). Nothing is
@@ -309,11 +345,7 @@ func (f *File) WriteOut(off, n int64) error {
 }
 
 func (f *File) writeOut(off, n int64) error {
-	err := unix.SyncFileRange(f.fd, off, n, unix.SYNC_FILE_RANGE_WRITE|unix.SYNC_FILE_RANGE_WAIT_AFTER)
-	if err != nil && unix.SyncFileRange(f.fd, off, n, 0) != nil { // without flags it can fail only if there is no such call
-		return nil
-	}
-	return f.wrap("sync_file_range", err)
+	return f.wrap("sync_file_range", writeOut(f.fd, off, n))
 }
 
 // Close closes the file. It makes nothing durable.

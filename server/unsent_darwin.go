@@ -1,0 +1,6 @@
+package server
+
+import "golang.org/x/sys/unix"
+
+// unsentBytes returns the number of bytes of a connection that the client has not acknowledged.
+func unsentBytes(fd int) (int, error) { return unix.GetsockoptInt(fd, unix.SOL_SOCKET, unix.SO_NWRITE) }
