@@ -94,15 +94,15 @@ func New(c Config) (*Client, error) {
 	if c.Region == "" {
 		c.Region = DefaultRegion
 	}
+	if strings.ContainsAny(c.Region, "/ \t\r\n") {
+		return nil, fmt.Errorf("sdk: Config.Region %q is not the name of a region", c.Region)
+	}
 	if c.Endpoint == "" {
 		c.Endpoint = "https://s3." + c.Region + ".amazonaws.com"
 	}
 	u, err := parseEndpoint(c.Endpoint)
 	if err != nil {
 		return nil, err
-	}
-	if strings.ContainsAny(c.Region, "/ \t\r\n") {
-		return nil, fmt.Errorf("sdk: Config.Region %q is not the name of a region", c.Region)
 	}
 	if c.Checksum == None {
 		c.Checksum = CRC64NVME
