@@ -69,7 +69,7 @@ type Entry struct {
 
 // Properties are what a write stores with the content.
 type Properties struct {
-	ContentType        string // "" is application/octet-stream
+	ContentType        string // "" is binary/octet-stream
 	CacheControl       string
 	ContentDisposition string
 	ContentEncoding    string
