@@ -308,7 +308,7 @@ func TestMovesElsewhere(t *testing.T) {
 	require.Equal(t, "content", readAll(t, direct, bucket, "target", nil))
 }
 
-// TestErrorKinds: each code is of its kind, with a document and, where there is none, by the status.
+// TestErrorKinds: each code is of its kind, and so is each status of a response without a document.
 func TestErrorKinds(t *testing.T) {
 	kinds := map[string]error{
 		"NoSuchKey": sdk.ErrNoSuchKey, "NoSuchBucket": sdk.ErrNoSuchBucket, "NoSuchVersion": sdk.ErrNoSuchVersion, "NoSuchUpload": sdk.ErrNoSuchUpload,
