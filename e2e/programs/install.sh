@@ -7,7 +7,7 @@ mkdir -p .programs
 here=e2e/programs
 missing=()
 
-debian=(rclone restic s3cmd docker-registry s3fs awscli nodejs)
+debian=(rclone restic s3cmd docker-registry s3fs awscli nodejs ceph-mon ceph-osd ceph-common radosgw)
 command -v npm >/dev/null || debian+=(npm)
 want=()
 for p in "${debian[@]}"; do
@@ -32,6 +32,7 @@ python3 -m venv --clear .programs/old
 cp $here/package.json .programs/
 (cd .programs && npm install --silent --no-audit --no-fund >/dev/null) || missing+=("@aws-sdk/client-s3")
 GOBIN=$PWD/.programs/bin go install github.com/benbjohnson/litestream/cmd/litestream@v0.3.13 || missing+=(litestream)
+GOBIN=$PWD/.programs/bin go install github.com/versity/versitygw/cmd/versitygw@v1.8.0 || missing+=(versitygw)
 
 if ((${#missing[@]})); then
 	printf 'NOT INSTALLED, so not tested: %s\n' "${missing[@]}" >&2
