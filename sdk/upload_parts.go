@@ -395,6 +395,9 @@ func (u *uploader) complete(ctx context.Context) (*Written, error) {
 	if u.sum != None && u.sum.CanCombine() {
 		o.Checksum, o.ChecksumValue = u.sum, sum
 	}
+	if u.state != nil {
+		_ = u.state.save() // costs only work if it fails: if the program ends before it removes the file, wasCompleted needs all parts
+	}
 	ctx = u.meter.control(ctx)
 	w, err := u.c.CompleteUpload(ctx, u.bucket, u.key, u.id, u.parts, o)
 	var e *Error
