@@ -9,7 +9,7 @@ import boto3
 import botocore.config
 import pytest
 
-from conftest import BINARY, HANG_SECONDS, pattern
+from conftest import BINARY, HANG_SECONDS, Server, pattern
 from others import other  # noqa: F401
 from program import files, same, tree  # noqa: F401
 
@@ -36,11 +36,19 @@ class Orcas:
         return [json.loads(line) for line in self(*arguments, "--json", **more).splitlines()]
 
 
+@pytest.fixture(scope="module")
+def ours(tmp_path_factory):
+    """An ORCAS server."""
+    server = Server(tmp_path_factory.mktemp("ours") / "data")
+    yield server
+    server.kill()
+
+
 @pytest.fixture
-def orcas(server, other, tmp_path):
+def orcas(ours, other, tmp_path):
     home = tmp_path / "home"
     home.mkdir()
-    return Orcas(server, other, home)
+    return Orcas(ours, other, home)
 
 
 def client(server):
@@ -82,15 +90,16 @@ def test_sync(orcas, other, tree, tmp_path):
     same(changed, tmp_path / "back")
 
 
-def test_between_servers(orcas, other, server, tree):
+def test_between_servers(orcas, other, ours, tree):
     """From this server to the other one, and back under another prefix."""
-    orcas("mb", "ours://between-bucket")
-    orcas("mb", "s3://between-bucket")
-    orcas("sync", tree, "ours://between-bucket/tree")
-    orcas("sync", "ours://between-bucket/tree", "s3://between-bucket/tree")
-    assert objects(client(other), "between-bucket", "tree/") == files(tree)
-    orcas("sync", "s3://between-bucket/tree", "ours://between-bucket/back")
-    assert objects(client(server), "between-bucket", "back/") == files(tree)
+    name = "between-" + other.name
+    orcas("mb", f"ours://{name}")
+    orcas("mb", f"s3://{name}")
+    orcas("sync", tree, f"ours://{name}/tree")
+    orcas("sync", f"ours://{name}/tree", f"s3://{name}/tree")
+    assert objects(client(other), name, "tree/") == files(tree)
+    orcas("sync", f"s3://{name}/tree", f"ours://{name}/back")
+    assert objects(client(ours), name, "back/") == files(tree)
 
 
 def test_commands(orcas, other, tmp_path):
