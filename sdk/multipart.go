@@ -225,8 +225,15 @@ func (c *Client) CompleteUpload(ctx context.Context, bucket, key, id string, par
 		return nil, err
 	}
 	p := doc.part()
-	if p.ETag == "" {
-		return nil, q.localError(failed(ErrProtocol, "the response has no ETag"))
+	if p.ETag == "" { // as Ceph 16 responds
+		info, err := c.Head(ctx, bucket, key, &GetOptions{CustomerKey: o.CustomerKey})
+		if err != nil {
+			return nil, err
+		}
+		if want := multipartETag(parts); info.ETag == "" || want != "" && info.ETag != want {
+			return nil, q.localError(failed(ErrProtocol, "the response has no ETag, and the object has %q, not %q", info.ETag, want))
+		}
+		p.ETag = info.ETag
 	}
 	out := &Written{ETag: p.ETag, VersionID: first(r.header, "X-Amz-Version-Id"), Checksums: p.Checksums, Size: o.Size}
 	if got := p.Checksums[o.Checksum]; o.ChecksumValue != "" && got != "" && baseSum(got) != baseSum(o.ChecksumValue) {
