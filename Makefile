@@ -4,7 +4,7 @@
 SHELL := bash
 .SHELLFLAGS := -euo pipefail -c
 .DEFAULT_GOAL := help
-.PHONY: help run build orcas-report test test-all check prose race bench fuzz report corpus compressed profile perf-growth perf-growth-10m e2e s3test s3test-list s3test-mutants policy-mutants dashboards alerts-test clean cc strace chromium prometheus vendor-console console-pictures console-long
+.PHONY: help run build orcas-report test test-all check prose race bench fuzz report corpus compressed profile perf-growth perf-growth-10m e2e s3test s3test-list s3test-mutants policy-mutants dashboards alerts-test clean cc strace chromium prometheus vendor-console console-pictures console-long tree-long
 
 export CGO_ENABLED := 1
 
@@ -75,6 +75,9 @@ bench: cc ## run every Go benchmark, with allocations (BENCHTIME=1s)
 
 console-long: build .venv/ready chromium ## test the console with an upload of 5 GiB and a bucket of a million keys (10 minutes)
 	ORCAS_CONSOLE_LONG=1 ORCAS_CONSOLE_PATIENCE=1800 .venv/bin/python -m pytest -q -s e2e/test_console_long.py
+
+tree-long: build ## compare a million files with as many objects, and time 10,000 files beside rclone and the AWS command line (15 minutes)
+	ORCAS_BINARY=$(CURDIR)/bin/orcas go test -tags long -count 1 -v -timeout 60m -run '^(TestMillion|TestBesideOthers)$$' ./sdk/tree
 
 console-pictures: build .venv/ready chromium ## make the pictures of the console in docs/images
 	rm -rf bin/pictures

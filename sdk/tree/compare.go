@@ -57,7 +57,7 @@ func (e *engine) resolve(ctx context.Context, from, to *entry) (verdict, string,
 	if e.from.remote() {
 		place, object, other = &e.from, from, to
 	}
-	info, err := place.client.Head(ctx, place.bucket, place.prefix+object.path, nil)
+	info, err := place.client.Head(ctx, place.bucket, place.prefix+object.path, &sdk.GetOptions{CustomerKey: e.customerKey(place)})
 	if err != nil {
 		return unknown, "", err
 	}
@@ -66,6 +66,15 @@ func (e *engine) resolve(ctx context.Context, from, to *entry) (verdict, string,
 		return equal, "", nil
 	}
 	return differs, "newer", nil
+}
+
+// customerKey returns the key with which the objects of a place are encrypted. Between buckets, only those of the target
+// are.
+func (e *engine) customerKey(p *Place) []byte {
+	if p == &e.from && e.to.remote() {
+		return nil
+	}
+	return e.options.Put.Encryption.CustomerKey
 }
 
 // sameTime compares a recorded time with that of a file. Whole seconds were recorded by programs that do not know more.
@@ -80,8 +89,8 @@ func sameTime(recorded time.Time, ns int64) bool {
 type sums map[sdk.Algorithm]string // in hexadecimal for MD5, otherwise in Base64
 
 // objectSums returns the checksums of an object that are of its whole content.
-func (p *Place) objectSums(ctx context.Context, object *entry) (sums, *sdk.Info, error) {
-	info, err := p.client.Head(ctx, p.bucket, p.prefix+object.path, &sdk.GetOptions{VersionID: object.version})
+func (e *engine) objectSums(ctx context.Context, p *Place, object *entry) (sums, *sdk.Info, error) {
+	info, err := p.client.Head(ctx, p.bucket, p.prefix+object.path, &sdk.GetOptions{VersionID: object.version, CustomerKey: e.customerKey(p)})
 	if err != nil {
 		return nil, nil, err
 	}
@@ -127,7 +136,7 @@ func (e *engine) sameContent(ctx context.Context, from, to *entry) (bool, error)
 			return true, nil
 		}
 	}
-	known, info, err := place.objectSums(ctx, object)
+	known, info, err := e.objectSums(ctx, place, object)
 	if err != nil {
 		return false, err
 	}
@@ -140,11 +149,11 @@ func (e *engine) sameContent(ctx context.Context, from, to *entry) (bool, error)
 
 // sameObjects compares two objects by a checksum that both have.
 func (e *engine) sameObjects(ctx context.Context, from, to *entry) (bool, error) {
-	a, _, err := e.from.objectSums(ctx, from)
+	a, _, err := e.objectSums(ctx, &e.from, from)
 	if err != nil {
 		return false, err
 	}
-	b, _, err := e.to.objectSums(ctx, to)
+	b, _, err := e.objectSums(ctx, &e.to, to)
 	if err != nil {
 		return false, err
 	}
@@ -163,7 +172,7 @@ func (e *engine) sameParts(ctx context.Context, place *Place, object *entry, inf
 	if !ok || !isMD5(hash) {
 		return false, nil
 	}
-	first, err := place.client.Get(ctx, place.bucket, place.prefix+object.path, &sdk.GetOptions{Part: 1, Unverified: true})
+	first, err := place.client.Get(ctx, place.bucket, place.prefix+object.path, &sdk.GetOptions{Part: 1, Unverified: true, CustomerKey: e.customerKey(place)})
 	if err != nil {
 		return false, err
 	}

@@ -38,7 +38,7 @@ func (w *worker) receive(ctx context.Context, t *task) (int64, error) {
 	if t.from.size > downloadParallel {
 		return w.receiveLarge(ctx, t, dir, name)
 	}
-	object, err := w.from.client.Get(ctx, w.from.bucket, w.from.prefix+t.from.path, nil)
+	object, err := w.from.client.Get(ctx, w.from.bucket, w.from.prefix+t.from.path, &sdk.GetOptions{CustomerKey: w.customerKey(&w.from)})
 	if err != nil {
 		return 0, err
 	}
@@ -145,7 +145,7 @@ func (w *worker) makeDirectory(ctx context.Context, t *task) error {
 	dir := strings.TrimSuffix(t.path, "/")
 	var a attributes
 	if w.options.Preserve {
-		info, err := w.from.client.Head(ctx, w.from.bucket, w.from.prefix+t.from.path, nil)
+		info, err := w.from.client.Head(ctx, w.from.bucket, w.from.prefix+t.from.path, &sdk.GetOptions{CustomerKey: w.customerKey(&w.from)})
 		if err != nil {
 			return err
 		}

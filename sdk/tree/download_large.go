@@ -22,7 +22,8 @@ func (w *worker) receiveLarge(ctx context.Context, t *task, dir *os.Root, name s
 	defer w.parts.give(held)
 	meter := w.meter(t)
 	r, err := w.from.client.DownloadFile(ctx, w.from.bucket, key, name, &sdk.DownloadOptions{Root: dir, PartSize: w.options.PartSize,
-		Parallel: largeParts, StateFile: state, Progress: meter.update, NoSync: !w.options.Durable})
+		Parallel: largeParts, StateFile: state, Progress: meter.update, NoSync: !w.options.Durable,
+		CustomerKey: w.customerKey(&w.from)})
 	meter.end()
 	if err != nil {
 		return 0, err

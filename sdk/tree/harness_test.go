@@ -40,10 +40,11 @@ func TestMain(m *testing.M) {
 			panic(err)
 		}
 		defer os.RemoveAll(dir)
-		stop, err := startServer(dir)
+		s, stop, err := startServer(dir, false)
 		if err != nil {
 			panic(err)
 		}
+		shared = s.Endpoint()
 		code := m.Run()
 		stop()
 		http.DefaultTransport.(*http.Transport).CloseIdleConnections()
@@ -55,21 +56,20 @@ func TestMain(m *testing.M) {
 	}())
 }
 
-// startServer starts the shared server.
-func startServer(dir string) (stop func(), err error) {
+// startServer starts a server.
+func startServer(dir string, secure bool) (s *server.Server, stop func(), err error) {
 	settings, err := server.ReadSettings([]string{"ORCAS_ROOT_ACCESS_KEY=" + access, "ORCAS_ROOT_SECRET_KEY=" + secret, "ORCAS_MIN_FREE=0", "ORCAS_BUCKETS=bucket"})
 	if err != nil {
-		return nil, err
+		return nil, nil, err
 	}
-	s, err := server.Open(context.Background(), server.Config{Data: filepath.Join(dir, "data"), Address: "127.0.0.1:0", Settings: settings})
+	s, err = server.Open(context.Background(), server.Config{Data: filepath.Join(dir, "data"), Address: "127.0.0.1:0", Settings: settings, SelfSigned: secure})
 	if err != nil {
-		return nil, err
+		return nil, nil, err
 	}
-	shared = s.Endpoint()
 	ctx, cancel := context.WithCancel(context.Background())
 	ran := make(chan error, 1)
 	go func() { ran <- s.Run(ctx) }()
-	return func() {
+	return s, func() {
 		cancel()
 		if err := errors.Join(<-ran, s.Close()); err != nil {
 			panic(err)

@@ -17,6 +17,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"orcas/internal/freeport"
 	"orcas/sdk"
 )
 
@@ -60,14 +61,16 @@ func TestMillion(t *testing.T) {
 func serverProcess(t *testing.T, dir string) string {
 	binary := os.Getenv("ORCAS_BINARY")
 	require.NotEmpty(t, binary, "ORCAS_BINARY")
-	cmd := exec.Command(binary, "server", "--data", filepath.Join(dir, "data"), "--address", "127.0.0.1:19331", "--admin-address", "127.0.0.1:19332")
+	addresses, err := freeport.Addresses(2)
+	require.NoError(t, err)
+	cmd := exec.Command(binary, "server", "--data", filepath.Join(dir, "data"), "--address", addresses[0], "--admin-address", addresses[1])
 	cmd.Env = append(os.Environ(), "ORCAS_ROOT_ACCESS_KEY="+access, "ORCAS_ROOT_SECRET_KEY="+secret, "ORCAS_MIN_FREE=0", "ORCAS_BUCKETS=million")
 	require.NoError(t, cmd.Start())
 	t.Cleanup(func() {
 		require.NoError(t, cmd.Process.Signal(syscall.SIGTERM))
 		require.NoError(t, cmd.Wait())
 	})
-	endpoint := "http://127.0.0.1:19331"
+	endpoint := "http://" + addresses[0]
 	c := newClient(t, endpoint)
 	for range 100 {
 		if _, err := c.Head(t.Context(), "million", "x", nil); err == nil || errors.Is(err, sdk.ErrNoSuchKey) {

@@ -2,6 +2,7 @@ package tree
 
 import (
 	"bytes"
+	"crypto/tls"
 	"errors"
 	"io/fs"
 	"net/http"
@@ -30,6 +31,9 @@ func TestBadOptions(t *testing.T) {
 		"Options.Symlinks":    {dir, remote, Options{Symlinks: -1}},
 		"Options.Parallel":    {dir, remote, Options{Parallel: -1}},
 		"needs two buckets":   {dir, remote, Options{Versions: true}},
+		"overlap":             {remote, Remote(c, "bucket", "x"), Options{}},
+		"and s3://bucket/x/ ": {Remote(c, "bucket", "x/y"), Remote(c, "bucket", "x"), Options{}},
+		"s3://bucket/x/y/ ":   {Remote(c, "bucket", "x/y"), Remote(c, "bucket", "x/y/"), Options{}},
 		"the conflict policy": {remote, remote, Options{Versions: true, Conflict: Skip}},
 	} {
 		r, err := Sync(t.Context(), x.from, x.to, x.o)
@@ -41,6 +45,10 @@ func TestBadOptions(t *testing.T) {
 	}
 	_, err := Move(t.Context(), remote, remote, Options{Versions: true})
 	require.ErrorContains(t, err, "Move")
+	_, err = MoveFile(t.Context(), Object(c, "bucket", "x"), Object(c, "bucket", "x"), Options{})
+	require.ErrorContains(t, err, "overlap")
+	require.False(t, new(Remote(c, "bucket", "x")).overlaps(new(Remote(c, "bucket", "xy"))))
+	require.False(t, new(Object(c, "bucket", "x")).overlaps(new(Object(c, "bucket", "xy"))))
 	for _, p := range []Conflict{Overwrite, Skip, Rename, Newer, Fail} {
 		got, err := ParseConflict(p.String())
 		require.NoError(t, err)
@@ -419,6 +427,25 @@ func TestRenameReplacesNothing(t *testing.T) {
 	dir := write(t, t.TempDir(), map[string]string{"a": "source!", "b": ""})
 	_, _ = syncBoth(t, Local(dir), Remote(c, bucket, ""), Options{Conflict: Rename})
 	require.Equal(t, []string{"/" + bucket + "/a (1)"}, conditional)
+}
+
+// TestCustomerKeys: objects that are encrypted with a key of the caller are read with it, too.
+func TestCustomerKeys(t *testing.T) {
+	s, stop, err := startServer(t.TempDir(), true)
+	require.NoError(t, err)
+	t.Cleanup(stop)
+	c := newClient(t, s.Endpoint(), func(c *sdk.Config) { c.TLS = &tls.Config{InsecureSkipVerify: true} })
+	dir, down := write(t, t.TempDir(), map[string]string{"a": "secret", "big": strings.Repeat("x", 17<<20)}), t.TempDir()
+	var o Options
+	o.Put.Encryption.CustomerKey = bytes.Repeat([]byte{7}, 32)
+	o.StateDir, o.Checksum = t.TempDir(), true
+	_, _ = syncBoth(t, Local(dir), Remote(c, "bucket", "enc"), o)
+	_, err = c.Head(t.Context(), "bucket", "enc/a", nil)
+	require.Error(t, err, "the key is needed")
+	_, _ = syncBoth(t, Remote(c, "bucket", "enc"), Local(down), o)
+	require.Equal(t, read(t, dir), read(t, down))
+	r, _ := syncBoth(t, Local(dir), Remote(c, "bucket", "enc"), o)
+	require.EqualValues(t, 2, r.Skipped)
 }
 
 func TestFatalErrors(t *testing.T) {

@@ -132,7 +132,7 @@ func TestInterruptions(t *testing.T) {
 	for round := range 20 {
 		var left atomic.Int64
 		left.Store(1 << 40)
-		ctx, cancel := context.WithCancelCause(t.Context())
+		cancel := func(error) {}
 		c, bucket := newBucket(t, func(c *sdk.Config) {
 			c.RefLevel = sdk.RefLevel(round % 3)
 			c.Transport = denying{http.DefaultTransport, func(*http.Request) bool {
@@ -144,7 +144,8 @@ func TestInterruptions(t *testing.T) {
 		})
 		dir, down := write(t, t.TempDir(), files), filepath.Join(t.TempDir(), "down")
 		for _, x := range [][2]Place{{Local(dir), Remote(c, bucket, "")}, {Remote(c, bucket, ""), Local(down)}} {
-			ctx, cancel = context.WithCancelCause(t.Context())
+			ctx, end := context.WithCancelCause(t.Context())
+			cancel = end
 			left.Store(1 + rand.Int64N(60))
 			_, err := Sync(ctx, x[0], x[1], Options{Delete: true, Parallel: 8})
 			require.ErrorIs(t, err, ended)

@@ -90,6 +90,15 @@ func (p Place) String() string {
 
 func (p *Place) remote() bool { return p.client != nil }
 
+// overlaps reports whether two places have objects in common. A copy of a tree into itself would not end.
+func (p *Place) overlaps(q *Place) bool {
+	return p.remote() && q.remote() && p.client.Endpoint() == q.client.Endpoint() && p.bucket == q.bucket &&
+		(p.prefix == q.prefix || p.isTree() && strings.HasPrefix(q.prefix, p.prefix) || q.isTree() && strings.HasPrefix(p.prefix, q.prefix))
+}
+
+// isTree reports whether a remote place is not a single object.
+func (p *Place) isTree() bool { return p.prefix == "" || strings.HasSuffix(p.prefix, "/") }
+
 // address returns the address of something in the tree, for reports.
 func (p *Place) address(path string) string {
 	if p.remote() {
@@ -164,8 +173,10 @@ type Options struct {
 	Versions    bool // between buckets: copy all versions and delete markers; see Sync
 	Durable     bool // downloads are synced to the drive before they get their names
 
-	Put      sdk.PutOptions // what all objects get: storage class, ACL, tags, metadata, a content type, encryption
-	RefLevel *sdk.RefLevel  // instant upload; nil is the RefLevel of the client
+	// Put is what all objects get: storage class, ACL, tags, metadata, a content type, encryption. Its customer's key is
+	// also used to read the objects of a download.
+	Put      sdk.PutOptions
+	RefLevel *sdk.RefLevel // instant upload; nil is the RefLevel of the client
 
 	Parallel int    // small files transferred at the same time; 0 is 64. At most 4 large ones beside them
 	PartSize int64  // of multipart uploads, in bytes; 0 is chosen by size
@@ -245,6 +256,9 @@ func (o *Options) check(from, to *Place) error {
 		return errors.New("tree: Options.Versions needs two buckets, because local files have no versions")
 	case o.Versions && o.Conflict != Overwrite:
 		return fmt.Errorf("tree: Options.Versions does not work with the conflict policy %s", o.Conflict)
+	}
+	if from.overlaps(to) {
+		return fmt.Errorf("tree: %s and %s overlap", *from, *to)
 	}
 	o.Parallel = cmp.Or(o.Parallel, 64)
 	return nil

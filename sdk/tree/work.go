@@ -172,7 +172,7 @@ func (e *engine) rename(ctx context.Context, t *task) (same bool, err error) {
 // find returns what a tree has at a path, or nil.
 func (e *engine) find(ctx context.Context, p *Place, l *local, rel string) (*entry, error) {
 	if p.remote() {
-		info, err := p.client.Head(ctx, p.bucket, p.prefix+rel, nil)
+		info, err := p.client.Head(ctx, p.bucket, p.prefix+rel, &sdk.GetOptions{CustomerKey: e.customerKey(p)})
 		if errors.Is(err, sdk.ErrNoSuchKey) {
 			return nil, nil
 		}
