@@ -195,7 +195,8 @@ func (d *downloader) whole(ctx context.Context, w io.WriterAt) error {
 	defer o.Close()
 	d.info = &o.Info
 	d.meter.size(o.Info.Size)
-	buf := make([]byte, max(min(o.Length, rangeStep), 1))
+	buf, release := d.c.w.step()
+	defer release()
 	for at := int64(0); ; {
 		n, err := o.Read(buf)
 		if n > 0 {
@@ -228,6 +229,15 @@ func (d *downloader) changed(err error) error {
 
 // rangeStep is how many bytes are read and written at once.
 const rangeStep = 256 << 10
+
+// step returns a buffer of that size, and a function that must be called when it is not used any more.
+func (w *wire) step() ([]byte, func()) {
+	b, _ := w.steps.Get().(*[rangeStep]byte)
+	if b == nil {
+		b = new([rangeStep]byte)
+	}
+	return b[:], func() { w.steps.Put(b) }
+}
 
 // oneRange reads range n, or takes it from an earlier download.
 func (d *downloader) oneRange(ctx context.Context, w io.WriterAt, n int) error {
@@ -270,7 +280,9 @@ func (d *downloader) fetch(ctx context.Context, w io.WriterAt, offset, size int6
 	h := checksum.New(d.verifier.sum())
 	step := buf
 	if step == nil {
-		step = make([]byte, min(size, rangeStep))
+		var release func()
+		step, release = d.c.w.step()
+		defer release()
 	}
 	for done := int64(0); done < size; {
 		b := step
@@ -302,7 +314,8 @@ func (d *downloader) take(n int, buf []byte) ([]byte, error) {
 	}
 	offset, size := d.plan.part(n)
 	h := checksum.New(d.verifier.sum())
-	step := make([]byte, min(size, rangeStep))
+	step, release := d.c.w.step()
+	defer release()
 	for done := int64(0); done < size; {
 		b := step
 		if buf != nil {

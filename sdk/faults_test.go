@@ -11,6 +11,7 @@ import (
 	"net/http"
 	"net/http/httptest"
 	"os"
+	"os/exec"
 	"path/filepath"
 	"strings"
 	"sync"
@@ -23,14 +24,15 @@ import (
 	"orcas/sdk"
 )
 
-// cutter is a proxy that passes bytes on until its limit, and then closes all connections. It counts what clients send.
+// cutter is a proxy that passes bytes on until its limit, and then closes all connections. It counts what it passes on.
 type cutter struct {
 	target   string
 	listener net.Listener
 	left     atomic.Int64 // bytes until the cut, in both directions; it never cuts if negative
 	armed    atomic.Bool
-	sent     atomic.Int64 // bytes from clients
+	passed   atomic.Int64 // bytes in both directions
 	cuts     atomic.Int64
+	onCut    func() // called before the connections are closed, if not nil
 
 	mu    sync.Mutex
 	conns map[net.Conn]bool // guarded by mu
@@ -94,12 +96,12 @@ func (p *cutter) serve(client net.Conn) {
 	p.track(client, true)
 	defer p.track(client, false)
 	var wg sync.WaitGroup
-	wg.Go(func() { p.pass(server, client, &p.sent); server.Close() })
-	wg.Go(func() { p.pass(client, server, nil); client.Close() })
+	wg.Go(func() { p.pass(server, client); server.Close() })
+	wg.Go(func() { p.pass(client, server); client.Close() })
 	wg.Wait()
 }
 
-func (p *cutter) pass(to, from net.Conn, count *atomic.Int64) {
+func (p *cutter) pass(to, from net.Conn) {
 	buf := make([]byte, 32<<10)
 	for {
 		n, err := from.Read(buf)
@@ -108,13 +110,14 @@ func (p *cutter) pass(to, from net.Conn, count *atomic.Int64) {
 				n = max(0, n+int(left))
 				_, _ = to.Write(buf[:n])
 				p.cuts.Add(1)
+				if p.onCut != nil {
+					p.onCut()
+				}
 				p.closeAll()
 				return
 			}
 		}
-		if count != nil {
-			count.Add(int64(n))
-		}
+		p.passed.Add(int64(n))
 		if _, werr := to.Write(buf[:n]); err != nil || werr != nil {
 			return
 		}
@@ -438,4 +441,111 @@ func TestUploadLostCompletion(t *testing.T) {
 		require.NoFileExists(t, state)
 		proxy.Close()
 	}
+}
+
+// TestProgressOfRetries: what has to be sent again does not count as done twice.
+func TestProgressOfRetries(t *testing.T) {
+	_, bucket := newBucket(t)
+	var refused, accepted atomic.Bool
+	proxy := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if r.URL.Query().Get("partNumber") == "1" {
+			body, _ := io.ReadAll(r.Body)
+			if refused.CompareAndSwap(false, true) {
+				w.WriteHeader(http.StatusServiceUnavailable)
+				return
+			}
+			r.Body = io.NopCloser(bytes.NewReader(body))
+			accepted.Store(true)
+		}
+		target := &swap{}
+		target.set(shared)
+		target.ServeHTTP(w, r)
+	}))
+	defer proxy.Close()
+	c := newClient(t, proxy.URL)
+	p := &progress{t: t}
+	res, err := c.Upload(t.Context(), bucket, "key", bytes.NewReader(random(86, 20*mib)), &sdk.UploadOptions{Parallel: 1, Progress: func(now sdk.Progress) {
+		p.report(now)
+		if !accepted.Load() {
+			require.LessOrEqual(t, now.Done, int64(8*mib))
+		}
+	}})
+	require.NoError(t, err)
+	require.True(t, refused.Load())
+	require.GreaterOrEqual(t, res.BytesSent, int64(28*mib))
+	require.Equal(t, int64(20*mib), p.last.Done)
+	require.Equal(t, res.BytesSent, p.last.Sent)
+}
+
+// TestKilledClient kills another process during uploads and downloads, and starts it again until it succeeds. Nothing
+// beyond the part in flight is sent twice.
+func TestKilledClient(t *testing.T) {
+	if job := os.Getenv("ORCAS_TEST_TRANSFER"); job != "" {
+		runJob(t, strings.Split(job, "|"))
+		return
+	}
+	seed := rand.Uint64()
+	t.Logf("seed %d", seed)
+	r := rand.New(rand.NewPCG(seed, 0))
+	direct, bucket := newBucket(t)
+	content := random(87, 30*mib)
+	path := file(t, content)
+	size, kills := int64(len(content)), 50
+	if testing.Short() {
+		kills = 6
+	}
+	_, err := direct.UploadFile(t.Context(), bucket, "down", path, nil)
+	require.NoError(t, err)
+	for n := 0; n < kills; n += 2 {
+		dir := t.TempDir()
+		target := filepath.Join(dir, "file")
+		job := []string{"up", "", bucket, "up", path, filepath.Join(dir, "state")}
+		if n%4 == 0 {
+			job = []string{"down", "", bucket, "down", target, filepath.Join(dir, "state")}
+		}
+		p := newCutter(t, shared)
+		job[1] = p.url()
+		var running atomic.Pointer[exec.Cmd]
+		p.onCut = func() { _ = running.Load().Process.Kill() }
+		for attempt := range 3 { // killed twice
+			cmd := exec.Command(os.Args[0], "-test.run=^TestKilledClient$")
+			cmd.Env = append(os.Environ(), "ORCAS_TEST_TRANSFER="+strings.Join(job, "|"))
+			var out bytes.Buffer
+			cmd.Stdout, cmd.Stderr = &out, &out
+			require.NoError(t, cmd.Start())
+			running.Store(cmd)
+			if attempt < 2 {
+				p.cutAfter(r.Int64N(2*size/5) + 1000)
+			}
+			err := cmd.Wait()
+			require.Equal(t, attempt < 2, err != nil, "seed %d, kill %d: %s", seed, n, &out)
+		}
+		moved := p.passed.Load()
+		if job[0] == "up" {
+			same(t, content, read(t, direct, bucket, "up"))
+			_, err = direct.Delete(t.Context(), bucket, "up", nil)
+			require.NoError(t, err)
+		} else {
+			got, err := os.ReadFile(target)
+			require.NoError(t, err)
+			same(t, content, got)
+			require.Equal(t, []string{"file"}, names(t, dir))
+		}
+		// Each kill loses the part in flight. A download also loses what it had not recorded yet, of the last second.
+		if job[0] == "up" {
+			require.LessOrEqual(t, moved, size+2*5*mib+256<<10, "seed %d, kill %d", seed, n)
+		}
+	}
+}
+
+// runJob is the process that is killed.
+func runJob(t *testing.T, job []string) {
+	c := newClient(t, job[1])
+	var err error
+	if job[0] == "up" {
+		_, err = c.UploadFile(t.Context(), job[2], job[3], job[4], &sdk.UploadOptions{StateFile: job[5], PartSize: 5 * mib, Parallel: 1})
+	} else {
+		_, err = c.DownloadFile(t.Context(), job[2], job[3], job[4], &sdk.DownloadOptions{StateFile: job[5], PartSize: 5 * mib, Parallel: 1})
+	}
+	require.NoError(t, err)
 }

@@ -30,9 +30,9 @@ func TestDownloadFullDisk(t *testing.T) {
 	path, state := filepath.Join(dir, "file"), filepath.Join(dir, "state")
 	before := names(t, dir)
 	for _, o := range []*sdk.DownloadOptions{nil, {Preallocate: true}} {
-		_, err = c.DownloadFile(t.Context(), bucket, "key", path, o)
-		require.Error(t, err)
+		down, err := c.DownloadFile(t.Context(), bucket, "key", path, o)
 		require.ErrorIs(t, err, syscall.ENOSPC)
+		require.Equal(t, o == nil, down.BytesReceived > 0, "reserving space fails before anything is requested")
 		require.Equal(t, before, names(t, dir))
 	}
 	_, err = c.DownloadFile(t.Context(), bucket, "key", path, &sdk.DownloadOptions{StateFile: state})

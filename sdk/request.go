@@ -39,6 +39,7 @@ type wire struct {
 	count     counters
 	noInstant sync.Map  // buckets whose content it is useless to ask about
 	buffers   sync.Pool // of the parts of transfers: *[partSizeDefault]byte
+	steps     sync.Pool // of downloads: *[rangeStep]byte
 }
 
 // signerOf is the signer for some keys. It caches what requests of the same second and day have in common.

@@ -222,7 +222,8 @@ func TestUploadConditions(t *testing.T) {
 	require.ErrorIs(t, err, sdk.ErrPreconditionFailed)
 	require.Less(t, up.BytesSent, int64(1000))
 
-	o = &sdk.UploadOptions{}
+	state := filepath.Join(t.TempDir(), "state")
+	o = &sdk.UploadOptions{StateFile: state} // which is of no use after an answer that stays the same
 	o.IfMatch = first.ETag
 	r := &hooked{ReadSeeker: bytes.NewReader(content), at: 9 * mib, hook: func() { // another writer is faster
 		_, err := c.Put(t.Context(), bucket, "key", strings.NewReader("other"), nil)
@@ -232,6 +233,7 @@ func TestUploadConditions(t *testing.T) {
 	require.ErrorIs(t, err, sdk.ErrPreconditionFailed)
 	require.Equal(t, "other", string(read(t, c, bucket, "key")))
 	require.Empty(t, uploads(t, c, bucket), "the upload was aborted")
+	require.NoFileExists(t, state)
 }
 
 // hooked calls hook once when it is read beyond an offset.
