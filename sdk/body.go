@@ -26,8 +26,8 @@ type sending struct {
 	err      error // of reader
 }
 
-// attach sets the body of a request. It returns nil if there is none.
-func (w *wire) attach(r *http.Request, c *content) (*sending, error) {
+// attach makes s the body of a request. It returns nil if there is none.
+func (w *wire) attach(r *http.Request, s *sending, c *content) (*sending, error) {
 	if c.reader == nil || c.size == 0 {
 		r.Body = http.NoBody
 		if r.Method == http.MethodGet || r.Method == http.MethodHead {
@@ -38,7 +38,7 @@ func (w *wire) attach(r *http.Request, c *content) (*sending, error) {
 	if _, err := c.reader.Seek(c.start, io.SeekStart); err != nil {
 		return nil, fmt.Errorf("reading the body: %w", err)
 	}
-	s := &sending{wire: w, ctx: r.Context(), reader: c.reader, left: c.size, flow: flowOf(r.Context())}
+	s.wire, s.ctx, s.reader, s.left, s.flow = w, r.Context(), c.reader, c.size, flowOf(r.Context())
 	s.flow.restart()
 	if c.md5 {
 		s.md5 = md5.New()

@@ -115,6 +115,9 @@ func encodeTags(tags map[string]string) string {
 
 // write adds the conditions, as headers that begin with prefix: "If-", or that of a source.
 func (c *Conditions) write(h http.Header, prefix string) {
+	if *c == (Conditions{}) {
+		return
+	}
 	set(h, prefix+"Match", quote(c.IfMatch))
 	set(h, prefix+"None-Match", quote(c.IfNoneMatch))
 	if !c.IfModifiedSince.IsZero() {
@@ -180,8 +183,7 @@ func infoOf(key string, h http.Header, length int64) Info {
 		ChecksumType: first(h, "X-Amz-Checksum-Type"), Expiration: first(h, "X-Amz-Expiration"), Checksums: checksumsOf(h)}
 	i.LastModified, _ = http.ParseTime(first(h, "Last-Modified"))
 	i.DeleteMarker = first(h, "X-Amz-Delete-Marker") == "true"
-	i.Parts, _ = strconv.Atoi(first(h, "X-Amz-Mp-Parts-Count"))
-	i.TagCount, _ = strconv.Atoi(first(h, "X-Amz-Tagging-Count"))
+	i.Parts, i.TagCount = number(first(h, "X-Amz-Mp-Parts-Count")), number(first(h, "X-Amz-Tagging-Count"))
 	p := &i.Properties
 	p.ContentType, p.CacheControl = first(h, "Content-Type"), first(h, "Cache-Control")
 	p.ContentDisposition, p.ContentEncoding = first(h, "Content-Disposition"), first(h, "Content-Encoding")
@@ -190,8 +192,9 @@ func infoOf(key string, h http.Header, length int64) Info {
 	if p.StorageClass == "" {
 		p.StorageClass = "STANDARD"
 	}
-	p.Lock.Mode = first(h, "X-Amz-Object-Lock-Mode")
-	p.Lock.Until, _ = time.Parse(time.RFC3339, first(h, "X-Amz-Object-Lock-Retain-Until-Date"))
+	if p.Lock.Mode = first(h, "X-Amz-Object-Lock-Mode"); p.Lock.Mode != "" {
+		p.Lock.Until, _ = time.Parse(time.RFC3339, first(h, "X-Amz-Object-Lock-Retain-Until-Date"))
+	}
 	p.Lock.LegalHold = first(h, "X-Amz-Object-Lock-Legal-Hold") == "ON"
 	p.Encryption.Algorithm = first(h, "X-Amz-Server-Side-Encryption")
 	p.Encryption.KMSKeyID = first(h, "X-Amz-Server-Side-Encryption-Aws-Kms-Key-Id")
@@ -204,6 +207,15 @@ func infoOf(key string, h http.Header, length int64) Info {
 		}
 	}
 	return i
+}
+
+// number returns the number in a header, or 0. Unlike Atoi it needs no memory for a header that is absent.
+func number(s string) int {
+	if s == "" {
+		return 0
+	}
+	n, _ := strconv.Atoi(s)
+	return n
 }
 
 // isMD5 reports whether an ETag can be the MD5 of the content: it has the form, and the headers do not tell that the

@@ -104,8 +104,17 @@ func TestLyingContent(t *testing.T) {
 	}
 }
 
-// rawServer answers every request with the same bytes, which need not be HTTP.
+// rawServer reads a request from each connection, and sends something that need not be HTTP.
 func rawServer(t testing.TB, send func(net.Conn)) string {
+	t.Helper()
+	return serveRaw(t, func(c net.Conn) {
+		_, _ = c.Read(make([]byte, 64<<10))
+		send(c)
+	})
+}
+
+// serveRaw starts a server whose connections are served by a function.
+func serveRaw(t testing.TB, serve func(net.Conn)) string {
 	t.Helper()
 	l, err := net.Listen("tcp", "127.0.0.1:0")
 	require.NoError(t, err)
@@ -118,8 +127,7 @@ func rawServer(t testing.TB, send func(net.Conn)) string {
 			}
 			go func() {
 				defer c.Close()
-				_, _ = c.Read(make([]byte, 64<<10))
-				send(c)
+				serve(c)
 			}()
 		}
 	}()

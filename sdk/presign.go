@@ -7,6 +7,7 @@ import (
 	"errors"
 	"maps"
 	"net/http"
+	"net/url"
 	"slices"
 	"time"
 
@@ -68,10 +69,7 @@ func (w *wire) presign(q *call, expires time.Duration) (string, http.Header, err
 	if err != nil {
 		return "", nil, err
 	}
-	r, err := w.newRequest(context.Background(), q.method, w.address(q.bucket, q.key), q.query, q.header)
-	if err != nil {
-		return "", nil, q.localError(err)
-	}
+	r := w.newRequest(context.Background(), new(url.URL), q.method, w.address(q.bucket, q.key), q.query, q.header)
 	r.Header.Del("User-Agent")
 	return w.signerFor(keys).Presign(r, expires, w.config.Now()), r.Header, nil
 }

@@ -45,7 +45,7 @@ func (w *wire) put(ctx context.Context, op, bucket, key string, body io.ReadSeek
 	if o == nil {
 		o = &PutOptions{}
 	}
-	q := call{op: op, method: http.MethodPut, bucket: bucket, key: key, write: true, header: make(http.Header, 16)}
+	q := call{op: op, method: http.MethodPut, bucket: bucket, key: key, write: true, header: make(http.Header, 8)}
 	if key == "" {
 		return nil, argument(op, bucket, key, "the key is empty")
 	}
@@ -65,8 +65,10 @@ func (w *wire) put(ctx context.Context, op, bucket, key string, body io.ReadSeek
 	}
 	out := written(r)
 	out.Size = q.body.size
-	if n, err := strconv.ParseInt(first(r.header, "X-Amz-Object-Size"), 10, 64); err == nil {
-		out.Size = n
+	if v := first(r.header, "X-Amz-Object-Size"); v != "" {
+		if n, err := strconv.ParseInt(v, 10, 64); err == nil {
+			out.Size = n
+		}
 	}
 	if more != nil { // the checksum and the ETag are those of more than the body
 		return out, nil

@@ -7,6 +7,7 @@ import (
 	"encoding/hex"
 	"io"
 	"net/http"
+	"net/url"
 
 	"orcas/internal/sigv4"
 )
@@ -48,10 +49,7 @@ func (r *Response) ETag() string { return unquote(r.Header.Get("Etag")) }
 // Sign returns a request as it would be sent. It may be changed before Send, for instance to break it.
 func (c *Client) Sign(ctx context.Context, q *Request) (*http.Request, error) {
 	w := c.w
-	r, err := w.newRequest(ctx, q.Method, address{w.host, q.Path}, q.Query, q.Header)
-	if err != nil {
-		return nil, err
-	}
+	r := w.newRequest(ctx, new(url.URL), q.Method, address{w.host, q.Path}, q.Query, copyHeader(q.Header))
 	hash := q.Hash
 	switch {
 	case q.Stream != nil:
@@ -96,7 +94,9 @@ func (w *wire) open(r *http.Request) (*http.Response, error) {
 		r.Body = &counted{ReadCloser: r.Body, wire: w}
 		r.GetBody = nil
 	}
-	res, watch, err := w.send(r)
+	watch := new(watch)
+	watch.init(r.Context(), w.config.IdleTimeout)
+	res, err := w.send(r.WithContext(watch.ctx), watch)
 	if err != nil {
 		return nil, transportError(r.Context(), watch.end(), err, w.config.IdleTimeout)
 	}

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"maps"
 	"net"
 	"net/http"
 	"net/url"
@@ -91,7 +92,7 @@ func (w *wire) do(ctx context.Context, q *call) (*reply, error) {
 	w.count.requests.Add(1)
 	uncertain, paid := false, 1
 	for n := 1; ; n++ {
-		r, f := w.attempt(ctx, q)
+		r, f := w.attempt(ctx, q, n)
 		if f == nil {
 			w.budget.put(paid)
 			return r, nil
@@ -138,20 +139,34 @@ func (q *call) check() error {
 	return nil
 }
 
-// attempt sends a call once.
-func (w *wire) attempt(ctx context.Context, q *call) (*reply, *failure) {
-	r, err := w.newRequest(ctx, q.method, w.address(q.bucket, q.key), q.query, q.header)
-	if err != nil {
-		return nil, &failure{err: q.localError(err)}
+// exchange is everything that one attempt needs, in one allocation.
+type exchange struct {
+	url   url.URL
+	watch watch
+	sent  sending
+	body  receiving
+	reply reply
+}
+
+// attempt sends a call once, for the nth time. The first attempt sends the headers of the call itself, which gain a
+// signature. The transport may still be reading them when it returns, so later attempts send copies.
+func (w *wire) attempt(ctx context.Context, q *call, n int) (*reply, *failure) {
+	x := new(exchange)
+	watch := &x.watch
+	watch.init(ctx, w.config.IdleTimeout)
+	if n > 1 || q.header == nil {
+		q.header = copyHeader(q.header)
 	}
-	body, err := w.attach(r, &q.body)
+	r := w.newRequest(watch.ctx, &x.url, q.method, w.address(q.bucket, q.key), q.query, q.header)
+	body, err := w.attach(r, &x.sent, &q.body)
 	if err == nil {
 		err = w.sign(ctx, r, q.body.hash)
 	}
 	if err != nil {
+		watch.end()
 		return nil, &failure{err: q.localError(err)}
 	}
-	res, watch, err := w.send(r)
+	res, err := w.send(r, watch)
 	if body != nil {
 		defer body.detach() // the transport may still be reading it
 	}
@@ -159,24 +174,25 @@ func (w *wire) attempt(ctx context.Context, q *call) (*reply, *failure) {
 		cause := watch.end()
 		return nil, w.broken(ctx, q, body, transportError(ctx, cause, err, w.config.IdleTimeout))
 	}
+	x.body = receiving{body: res.Body, watch: watch, wire: w, ctx: ctx, flow: flowOf(ctx)}
 	if q.stream && res.StatusCode/100 == 2 {
-		return &reply{status: res.StatusCode, header: res.Header, length: res.ContentLength,
-			stream: &receiving{body: res.Body, watch: watch, wire: w, ctx: ctx, flow: flowOf(ctx)}}, nil
+		x.reply = reply{status: res.StatusCode, header: res.Header, length: res.ContentLength, stream: &x.body}
+		return &x.reply, nil
 	}
-	doc, err := w.readDocument(ctx, q, res, watch)
+	doc, err := w.readDocument(q, res, &x.body)
 	if err != nil {
 		f := w.broken(ctx, q, body, err)
 		f.uncertain = true // the response began, so the request had arrived
 		return nil, f
 	}
-	reply := &reply{status: res.StatusCode, header: res.Header, body: doc}
-	if f := w.judge(q, reply); f != nil {
+	x.reply = reply{status: res.StatusCode, header: res.Header, body: doc}
+	if f := w.judge(q, &x.reply); f != nil {
 		return nil, f
 	}
 	if body != nil && body.md5 != nil {
-		reply.md5 = body.md5.Sum(nil)
+		x.reply.md5 = body.md5.Sum(nil)
 	}
-	return reply, nil
+	return &x.reply, nil
 }
 
 // judge returns the failure that a response reports, or nil.
@@ -253,25 +269,29 @@ func isHostLabel(bucket string, secure bool) bool {
 	return bucket != "" && bucket[0] != '-' && bucket[0] != '.'
 }
 
-// newRequest returns a request without a body. It copies the headers, because signing changes them.
-func (w *wire) newRequest(ctx context.Context, method string, a address, query string, header http.Header) (*http.Request, error) {
-	h := make(http.Header, len(header)+6)
-	for k, v := range header {
-		h[k] = v
+// newRequest returns a request to u, which it sets, without a body. Signing it changes the headers.
+func (w *wire) newRequest(ctx context.Context, u *url.URL, method string, a address, query string, header http.Header) *http.Request {
+	if _, ok := header["User-Agent"]; !ok {
+		header["User-Agent"] = w.userAgent
 	}
-	if _, ok := h["User-Agent"]; !ok {
-		h["User-Agent"] = w.userAgent
-	}
-	u := &url.URL{Scheme: w.scheme, Host: a.host, Path: a.path, RawQuery: query}
+	*u = url.URL{Scheme: w.scheme, Host: a.host, Path: a.path, RawQuery: query}
 	if escaped := escapePath(a.path); escaped != a.path {
 		u.RawPath = escaped
 	}
-	r := &http.Request{Method: method, URL: u, Host: a.host, Header: h, Proto: "HTTP/1.1", ProtoMajor: 1, ProtoMinor: 1}
-	return r.WithContext(ctx), nil
+	r := &http.Request{Method: method, URL: u, Host: a.host, Header: header, Proto: "HTTP/1.1", ProtoMajor: 1, ProtoMinor: 1}
+	return r.WithContext(ctx)
+}
+
+// copyHeader returns a copy of h, with space for the headers of a signature. The values are shared: they never change.
+func copyHeader(h http.Header) http.Header {
+	c := make(http.Header, len(h)+5)
+	maps.Copy(c, h)
+	return c
 }
 
 // sign signs a request for the keys that the credentials return. hash is that of the body.
 func (w *wire) sign(ctx context.Context, r *http.Request, hash string) error {
+	delete(r.Header, "Authorization") // of an earlier attempt, if the keys are gone since
 	if w.config.Credentials == nil {
 		return nil
 	}
@@ -303,11 +323,9 @@ func (w *wire) signerFor(keys Keys) *sigv4.Signer {
 // anonymous reports whether requests are not signed. Credentials that return no keys are noticed only by sign.
 func (w *wire) anonymous() bool { return w.config.Credentials == nil }
 
-// send sends a signed request and waits for the header of its response. The watch ends the request if there is no
-// progress; it has to be ended in any case.
-func (w *wire) send(r *http.Request) (*http.Response, *watch, error) {
-	ctx, cancel := context.WithCancelCause(r.Context())
-	watch := newWatch(ctx, cancel, w.config.IdleTimeout)
+// send sends a signed request and waits for the header of its response. The context of the request is that of the watch,
+// which ends the request if there is no progress, and which the caller has to end in any case.
+func (w *wire) send(r *http.Request, watch *watch) (*http.Response, error) {
 	switch b := r.Body.(type) {
 	case *sending:
 		b.watch = watch
@@ -315,14 +333,14 @@ func (w *wire) send(r *http.Request) (*http.Response, *watch, error) {
 		b.watch = watch
 	}
 	w.count.attempts.Add(1)
-	res, err := w.transport.RoundTrip(r.WithContext(ctx))
+	watch.start()
+	res, err := w.transport.RoundTrip(r)
 	watch.pause()
-	return res, watch, err
+	return res, err
 }
 
 // readDocument reads the body of a response. It returns an error if it is larger than allowed.
-func (w *wire) readDocument(ctx context.Context, q *call, res *http.Response, watch *watch) ([]byte, error) {
-	body := &receiving{body: res.Body, watch: watch, wire: w, ctx: ctx, flow: flowOf(ctx)}
+func (w *wire) readDocument(q *call, res *http.Response, body *receiving) ([]byte, error) {
 	defer body.Close()
 	limit := q.limit
 	if limit == 0 {
@@ -437,13 +455,20 @@ type watch struct {
 	idle   time.Duration
 }
 
-func newWatch(ctx context.Context, cancel context.CancelCauseFunc, idle time.Duration) *watch {
-	w := &watch{ctx: ctx, cancel: cancel, idle: idle}
-	if idle > 0 {
-		w.timer = time.AfterFunc(idle, func() { cancel(errIdle) })
-	}
-	return w
+// init makes a context below ctx. The time begins with start.
+func (w *watch) init(ctx context.Context, idle time.Duration) {
+	w.idle = idle
+	w.ctx, w.cancel = context.WithCancelCause(ctx)
 }
+
+// start begins the time.
+func (w *watch) start() {
+	if w.idle > 0 {
+		w.timer = time.AfterFunc(w.idle, w.expire)
+	}
+}
+
+func (w *watch) expire() { w.cancel(errIdle) }
 
 // progress restarts the time.
 func (w *watch) progress() {

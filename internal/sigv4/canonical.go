@@ -31,6 +31,7 @@ type scratch struct {
 	pairs []pair
 	key   []byte // a header name in the form of http.Header
 	mac   []byte
+	names string // the last result of signedHeaders: most requests have the same names
 }
 
 // pair is a name, text[start:mid], and a value, text[mid:end].

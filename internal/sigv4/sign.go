@@ -105,7 +105,10 @@ func (s *scratch) signedHeaders(r *http.Request, content bool) string {
 		b = append(b, s.name(p)...)
 	}
 	s.buf = b
-	return string(b)
+	if s.names != string(b) {
+		s.names = string(b)
+	}
+	return s.names
 }
 
 // Presign signs r in its query and returns the presigned URL, which also becomes the URL of r. The URL is valid from
