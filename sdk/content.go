@@ -185,11 +185,6 @@ func (p *pass) small(b []byte) {
 	}
 }
 
-// setDocument sets a document as the body of a call, with the checksum that S3 demands for some documents.
-func (w *wire) setDocument(q *call, document []byte) error {
-	return w.setContent(q, bytes.NewReader(document), sums{needed: true})
-}
-
 // verifyWritten compares the response to a write with what was sent.
 func (w *wire) verifyWritten(q *call, r *reply, out *Written, algorithm Algorithm) error {
 	if algorithm != None {

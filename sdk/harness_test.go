@@ -74,15 +74,6 @@ func open(dir string, secure bool, settings ...string) (*server.Server, func(), 
 	}, nil
 }
 
-// start starts a server for one test.
-func start(t testing.TB, secure bool, settings ...string) string {
-	t.Helper()
-	s, stop, err := open(t.TempDir(), secure, settings...)
-	require.NoError(t, err)
-	t.Cleanup(stop)
-	return s.Endpoint()
-}
-
 // fast are retries that do not slow tests down.
 var fast = sdk.Retry{DelayMin: time.Microsecond, DelayMax: time.Millisecond}
 

@@ -236,7 +236,7 @@ func TestBodiesThatFail(t *testing.T) {
 // seeker is a reader that claims to have a size.
 type seeker struct {
 	io.Reader
-	size, at int64
+	size int64
 }
 
 func (s *seeker) Seek(offset int64, whence int) (int64, error) {
