@@ -4,7 +4,7 @@
 SHELL := bash
 .SHELLFLAGS := -euo pipefail -c
 .DEFAULT_GOAL := help
-.PHONY: help run build orcas-report test test-all check prose race bench fuzz report corpus compressed profile perf-growth perf-growth-10m e2e s3test s3test-list s3test-mutants policy-mutants dashboards alerts-test clean cc strace chromium prometheus vendor-console console-pictures console-long tree-long
+.PHONY: help run build orcas-report test test-all check prose race bench fuzz report corpus compressed profile perf-growth perf-growth-10m e2e s3test s3test-list s3test-mutants policy-mutants dashboards alerts-test clean cc strace chromium prometheus vendor-console console-pictures console-long sync-speed tree-long
 
 export CGO_ENABLED := 1
 
@@ -78,6 +78,9 @@ console-long: build .venv/ready chromium ## test the console with an upload of 5
 
 tree-long: build ## compare a million files with as many objects, and time 10,000 files beside rclone and the AWS command line (15 minutes)
 	ORCAS_BINARY=$(CURDIR)/bin/orcas go test -tags long -count 1 -v -timeout 60m -run '^(TestMillion|TestBesideOthers)$$' ./sdk/tree
+
+sync-speed: build .venv/ready .programs/ready ## measure orcas sync and cp beside aws-cli and rclone (15 minutes, 15 GiB in TMPDIR)
+	PYTHONPATH=e2e .venv/bin/python e2e/measure_sync.py
 
 console-pictures: build .venv/ready chromium ## make the pictures of the console in docs/images
 	rm -rf bin/pictures

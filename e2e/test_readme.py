@@ -16,7 +16,7 @@ def blocks(language):
 
 
 def test_examples(start, tmp_path):
-    shell = next(b for b in blocks("sh") if "aws s3 mb" in b)
+    shell = next(b for b in blocks("sh") if "aws s3 mb" in b) + next(b for b in blocks("sh") if "orcas mb" in b)
     (python,) = blocks("python")
     script = tmp_path / "session.py"
     script.write_text(python)
@@ -24,7 +24,7 @@ def test_examples(start, tmp_path):
     session = shell.replace("http://127.0.0.1:9000", s.endpoint) + f"\n{sys.executable} {script}\n"
     assert s.endpoint in session and s.access in session and s.secret in session
     environ = {k: v for k, v in os.environ.items() if not k.startswith(("ORCAS_", "AWS_"))}
-    environ |= {"PATH": f"{pathlib.Path(sys.executable).parent}:{environ['PATH']}", "AWS_CONFIG_FILE": os.devnull,
+    environ |= {"PATH": f"{pathlib.Path(sys.executable).parent}:{BINARY.parent}:{environ['PATH']}", "ORCAS_CONFIG": str(tmp_path / "config"), "AWS_CONFIG_FILE": os.devnull,
                 "AWS_SHARED_CREDENTIALS_FILE": os.devnull, "AWS_EC2_METADATA_DISABLED": "true"}
     work = tmp_path / "work"
     work.mkdir()
@@ -32,6 +32,7 @@ def test_examples(start, tmp_path):
     assert done.returncode == 0, done.stdout + done.stderr
     assert "hello, orca" in done.stdout and "b'...'" in done.stdout and "'greetings/', 'locks/', 'thumbs/'" in done.stdout
     assert (work / "copy-of-my-bucket" / "greetings" / "hello.txt").read_text() == "hello, orca\n"
+    assert (work / "copy-of-my-own-bucket" / "greetings" / "hello.txt").read_text() == "hello, orca\n"
     link = done.stdout.strip().splitlines()[-1]
     assert s.http("GET", link).data == b"..."
 

@@ -108,6 +108,8 @@ func TestManPages(t *testing.T) {
 	for _, v := range server.Variables() {
 		require.Contains(t, serverPage, ".B "+v.Name+"\n")
 	}
+	require.Contains(t, read("orcas-cp.1"), ".SH EXIT STATUS\n.TP\n.B 0\nsuccess\n")
+	require.Contains(t, read("orcas-admin.1"), ".SH EXIT STATUS\n0 if ")
 	require.Contains(t, read("orcas-admin.1"), ".SS \"orcas admin key create\"\n")
 }
 

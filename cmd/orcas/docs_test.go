@@ -12,7 +12,7 @@ import (
 )
 
 // shown finds command lines in documents: at the beginning of a line (after variables), or in backticks.
-var shown = regexp.MustCompile("(?m)(^(?:[A-Z_]+=\\S+ )*|`|&& )(?:bin/)?orcas ([a-z][^`#&\n]*)")
+var shown = regexp.MustCompile("(?m)(^(?:\\$ )?(?:[A-Z_]+=\\S+ )*|`|&& )(?:bin/)?orcas ([a-z][^`#&|<\n]*)")
 
 // incomplete matches errors about arguments that are missing.
 var incomplete = regexp.MustCompile("missing flag|^expected |must not be empty")

@@ -1,7 +1,7 @@
 // Command orcas is ORCAS, an object store that speaks S3. See README.md; `orcas server --help` lists the flags.
 //
 // It exits with status 0 after a requested shutdown, 1 when something failed, and 2 when the command line, an
-// environment variable or a file that they name is wrong.
+// environment variable or a file that they name is wrong. The commands of package client tell more with their status.
 package main
 
 import (
@@ -16,6 +16,7 @@ import (
 
 	"github.com/alecthomas/kong"
 
+	"orcas/cmd/orcas/internal/client"
 	"orcas/internal/build"
 )
 
@@ -132,17 +133,24 @@ func run(args, environ []string, stdout, stderr io.Writer) int {
 		return exitOK
 	}
 	if err == nil {
-		err = parsed.Run(&console{environ, stdout, stderr})
+		err = parsed.Run(&console{environ, stdout, stderr}, &client.Console{Environ: environ, Stdin: os.Stdin, Stdout: stdout, Stderr: stderr})
 	} else {
 		err = usageError{err, helpOf(err)}
 	}
 	var usage usageError
+	var status interface{ ExitStatus() int } // of package client
+	if wrong := new(client.UsageError); errors.As(err, &wrong) && !errors.As(err, &usage) {
+		err = usageError{err, "orcas " + parsed.Selected().Path() + " --help"}
+	}
 	switch {
 	case errors.As(err, &usage):
 		fmt.Fprintf(stderr, "orcas: %s (see %s)\n", textOf(usage.error), usage.see)
 		return exitUsage
 	case err != nil:
 		fmt.Fprintln(stderr, "orcas:", textOf(err))
+		if errors.As(err, &status) {
+			return status.ExitStatus()
+		}
 		return exitFailed
 	}
 	return exitOK

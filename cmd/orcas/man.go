@@ -9,6 +9,7 @@ import (
 
 	"github.com/alecthomas/kong"
 
+	"orcas/cmd/orcas/internal/client"
 	"orcas/internal/build"
 )
 
@@ -47,7 +48,7 @@ func manPages(root *kong.Node) map[string]string {
 		if command.Name == "server" {
 			manVariables(&page)
 		}
-		manExit(&page)
+		manExit(&page, command)
 		page.WriteString(".SH SEE ALSO\n.BR orcas (1)\n")
 		pages[name+".1"] = page.String()
 	}
@@ -59,7 +60,7 @@ func manPages(root *kong.Node) map[string]string {
 			fmt.Fprintf(&b, ".TP\n.BR orcas-%s (1)\n%s\n", command.Name, roff(command.Help))
 		}
 	}
-	manExit(&b)
+	manExit(&b, nil)
 	fmt.Fprintf(&b, ".SH SEE ALSO\n%s\n", see.String())
 	pages["orcas.1"] = b.String()
 	return pages
@@ -120,10 +121,16 @@ func manCommandText(b *strings.Builder, n *kong.Node, description string) {
 	}
 }
 
-func manExit(b *strings.Builder) {
-	b.WriteString(`.SH EXIT STATUS
-0 if the command succeeded, 1 if something failed, and 2 if the command line or an environment variable is wrong.
-`)
+// manExit writes the exit statuses of a command, or of most commands if it is nil.
+func manExit(b *strings.Builder, command *kong.Node) {
+	b.WriteString(".SH EXIT STATUS\n")
+	if command == nil || !strings.HasSuffix(command.Target.Type().PkgPath(), "/internal/client") {
+		b.WriteString("0 if the command succeeded, 1 if something failed, and 2 if the command line or an environment variable is wrong.\n")
+		return
+	}
+	for status, meaning := range client.Statuses() {
+		fmt.Fprintf(b, ".TP\n.B %d\n%s\n", status, roff(meaning))
+	}
 }
 
 // roff escapes a text: a line must not begin with a control character, and a hyphen must stay one.
