@@ -1,5 +1,5 @@
 # The packages: `make release` builds them. Included by the Makefile.
-.PHONY: release release-cc release-test chart-test image
+.PHONY: platforms release release-cc release-test chart-test image
 
 # The C compiler for the other architecture, as release.sh chooses it.
 release-cc: cc
@@ -8,7 +8,12 @@ release-cc: cc
 	arm64) command -v x86_64-linux-gnu-gcc >/dev/null || { $(call install,a C compiler for amd64,--no-install-recommends gcc-x86-64-linux-gnu libc6-dev-amd64-cross); } ;; \
 	esac
 
-release: release-cc ## build static binaries, .deb and .rpm packages for amd64 and arm64, and checksums in bin/release (VERSION=1.2.3)
+platforms: ## build the client for Linux, macOS and Windows, amd64 and arm64, into bin/platforms, and type-check the server for macOS
+	@rm -rf bin/platforms
+	@deploy/package/clients.sh bin/platforms
+	go test -count=1 -run '^(TestClientHasNoStore|TestServerFitsMacOS)$$' ./internal/layers
+
+release: release-cc ## build static binaries, .deb and .rpm packages for amd64 and arm64, clients, and checksums in bin/release (VERSION=1.2.3)
 	@VERSION=$(VERSION) deploy/package/release.sh bin/release
 
 image: ## build the container image of bin/release (run make release first) with podman, buildah or docker: IMAGE=localhost/orcas:latest

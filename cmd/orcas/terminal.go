@@ -10,10 +10,10 @@ import (
 	"golang.org/x/term"
 )
 
-// isTerminal reports whether w is a terminal.
+// isTerminal reports whether w is a terminal that can show what orcas prints to one.
 func isTerminal(w io.Writer) bool {
 	f, ok := w.(*os.File)
-	return ok && term.IsTerminal(int(f.Fd()))
+	return ok && term.IsTerminal(int(f.Fd())) && understandsEscapes(f)
 }
 
 // withSignals returns a context that the first SIGTERM or SIGINT cancels. A second one ends the process immediately.

@@ -1,6 +1,7 @@
 #!/usr/bin/env bash
-# release.sh [DIR]: builds the binaries, packages, software bills of materials and checksums of a release into DIR
-# (bin/release). ARCHES chooses the architectures (amd64 arm64), VERSION the version, and PACKAGES the packages (deb rpm).
+# release.sh [DIR]: builds the binaries, clients, packages, software bills of materials and checksums of a release into
+# DIR (bin/release). ARCHES chooses the architectures (amd64 arm64), SYSTEMS the systems of the clients (linux darwin
+# windows), VERSION the version, and PACKAGES the packages (deb rpm).
 set -euo pipefail
 cd "$(dirname "$0")/../.."
 out=${1:-bin/release}
@@ -20,6 +21,8 @@ export VERSION=${VERSION#v}
 [ -z "$date" ] || SOURCE_DATE_EPOCH=$(date -u -d "$date" +%s)
 export SOURCE_DATE_EPOCH=${SOURCE_DATE_EPOCH:-0}
 
+stamps="-X orcas/internal/build.version=$VERSION -X orcas/internal/build.commit=$commit -X orcas/internal/build.date=$date"
+
 build() { # build ARCH: a static binary with SQLite
 	local arch=$1 cc=gcc host
 	host=$(go env GOHOSTARCH)
@@ -33,8 +36,7 @@ build() { # build ARCH: a static binary with SQLite
 	echo "building orcas $VERSION for linux/$arch"
 	CGO_ENABLED=1 CC=$cc GOOS=linux GOARCH=$arch go build -buildvcs=false -trimpath \
 		-tags netgo,osusergo,sqlite_omit_load_extension \
-		-ldflags "-s -w -linkmode external -extldflags -static
-			-X orcas/internal/build.version=$VERSION -X orcas/internal/build.commit=$commit -X orcas/internal/build.date=$date" \
+		-ldflags "-s -w -linkmode external -extldflags -static $stamps" \
 		-o "$out/orcas-linux-$arch" ./cmd/orcas
 	if [[ $(readelf -l "$out/orcas-linux-$arch") == *INTERP* ]]; then
 		echo "release.sh: $out/orcas-linux-$arch is not static" >&2
@@ -48,6 +50,7 @@ rm -rf "$out"
 mkdir -p "$out"
 arches=${ARCHES:-amd64 arm64}
 for arch in $arches; do build "$arch"; done
+ARCHES=$arches deploy/package/clients.sh "$out" "$stamps"
 
 # The pages and scripts come from the command line of the binary that runs here.
 export GENERATED=$out/.generated

@@ -13,7 +13,7 @@ fi
 mkdir "$work/source" "$work/pkg"
 git archive "$commit" | tar -x -C "$work/source"
 echo "building 0.1.0 of commit ${commit:0:12}"
-VERSION=0.1.0 ARCHES=$(go env GOHOSTARCH) PACKAGES=deb NO_SBOM=1 "$work/source/deploy/package/release.sh" "$work/old" >"$work/log" 2>&1 ||
+VERSION=0.1.0 SYSTEMS=linux ARCHES=$(go env GOHOSTARCH) PACKAGES=deb NO_SBOM=1 "$work/source/deploy/package/release.sh" "$work/old" >"$work/log" 2>&1 ||
 	{ cat "$work/log"; fail "the release of $commit"; }
 cp "$work"/old/*.deb "$work/pkg/old.deb"
 cp "$new"/orcas_*_"$(go env GOHOSTARCH)".deb "$work/pkg/new.deb"

@@ -37,6 +37,12 @@ for arch in amd64 arm64; do
 	grep -q mattn/go-sqlite3 "$new/orcas-linux-$arch.cdx.json" || fail "the bill of materials for $arch does not name SQLite"
 done
 
+step "clients"
+for file in linux-amd64 linux-arm64 darwin-amd64 darwin-arm64 windows-amd64.exe windows-arm64.exe; do
+	[ -s "$new/orcas-client-$file" ] || fail "there is no client $file"
+done
+grep -q '^orcas 0.2.0$' <<<"$("$new/orcas-client-linux-amd64" version)" || fail "the version of the client"
+
 step "systemd unit"
 systemd-analyze security --offline=true --threshold=20 deploy/package/orcas.service >"$work/log" || { tail -1 "$work/log"; fail "the exposure is above 2.0"; }
 tail -1 "$work/log"

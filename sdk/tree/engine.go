@@ -9,7 +9,6 @@ import (
 	"strings"
 	"sync"
 	"sync/atomic"
-	"syscall"
 	"time"
 
 	"orcas/sdk"
@@ -278,8 +277,11 @@ func (e *engine) failed(ctx context.Context, t *task, err error) {
 
 // fatal reports whether an error is not one of a file, but of the server, the bucket, or the drive.
 func (e *engine) fatal(err error) bool {
-	for _, kind := range []error{ErrConflict, sdk.ErrNoSuchBucket, sdk.ErrInvalidAccessKey, sdk.ErrInvalidToken, sdk.ErrSignature, sdk.ErrClockSkew,
-		sdk.ErrRedirect, sdk.ErrQuotaExceeded, sdk.ErrInsufficientStorage, sdk.ErrNetwork, syscall.ENOSPC, syscall.EROFS} {
+	kinds := []error{
+		ErrConflict, sdk.ErrNoSuchBucket, sdk.ErrInvalidAccessKey, sdk.ErrInvalidToken, sdk.ErrSignature, sdk.ErrClockSkew,
+		sdk.ErrRedirect, sdk.ErrQuotaExceeded, sdk.ErrInsufficientStorage, sdk.ErrNetwork,
+	}
+	for _, kind := range append(kinds, driveErrors()...) {
 		if errors.Is(err, kind) {
 			return true
 		}
