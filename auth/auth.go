@@ -75,6 +75,11 @@ const (
 	AnyKey                 // at least one key of the bucket; the handler asks for a decision about each key
 	EveryKey               // all keys that the bucket has or could have
 	AnyAction              // the bucket: any action on it or on one of its keys, whatever the action of the request
+
+	// For pages that show only what a user may do. Both allow what could be allowed, whatever values a request has for the
+	// condition keys that vary from one request to the next.
+	Perhaps // as OneKey
+	Below   // at least one key that begins with Key and is longer; without Bucket, at least one bucket
 )
 
 // Facts provides the other facts of a request, by the names of condition keys such as "aws:SourceIp".

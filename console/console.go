@@ -7,6 +7,7 @@
 //	POST /-/console/zip       objects as a ZIP archive
 //	POST /-/console/presign   a link to share an object
 //	POST /-/console/test-key  a test of an access key
+//	POST /-/console/allowed   what the user could do with a bucket or its keys
 //
 // All other paths are those of the admin API.
 //
@@ -27,15 +28,22 @@ import (
 	"strings"
 	"time"
 
+	"orcas/auth"
 	"orcas/gate"
 	"orcas/gate/session"
 )
+
+// S3 serves S3, and knows what its users could do.
+type S3 interface {
+	http.Handler
+	Could(r *http.Request, id *gate.Identity, on auth.Resource, actions []auth.Action) ([]error, error) // see s3.Server
+}
 
 // Options configure a Handler. All fields except Now are required.
 type Options struct {
 	Sessions  *session.Sessions
 	SignIn    http.Handler           // serves session.Path
-	S3        http.Handler           // serves S3, with sessions among its authentication schemes
+	S3        S3                     // serves S3, with sessions among its authentication schemes
 	Admin     http.Handler           // serves all other paths
 	Knows     func(host string) bool // reports whether the server has this name
 	Lookup    gate.Lookup            // the credentials of access keys
@@ -68,6 +76,7 @@ func New(o Options) (*Handler, error) {
 	h := &Handler{o: o, files: files}
 	h.paths = map[string]http.HandlerFunc{
 		"/-/console/zip": h.zip, "/-/console/presign": document(h, h.presign), "/-/console/test-key": document(h, h.testKey),
+		"/-/console/allowed": document(h, h.allowed),
 	}
 	return h, nil
 }

@@ -16,6 +16,7 @@ import (
 	"strings"
 	"time"
 
+	"orcas/auth"
 	"orcas/gate"
 	"orcas/gate/session"
 	"orcas/internal/sigv4"
@@ -111,6 +112,47 @@ func (h *Handler) presign(r *http.Request, id *gate.Identity, in *presignRequest
 	s := &sigv4.Signer{AccessKey: id.AccessKey, SecretKey: c.SecretKey, Region: h.o.Region, SecurityToken: id.SecurityToken}
 	now, valid := h.o.Now(), time.Duration(in.Seconds)*time.Second
 	return &presigned{s.Presign(link, valid, now), now.Add(valid).UTC()}, nil
+}
+
+// allowedRequest asks which actions of S3 the caller may perform.
+type allowedRequest struct {
+	Bucket  string        `json:"bucket"` // "": some bucket, which may not exist yet
+	Key     string        `json:"key"`    // "": some key that begins with the prefix
+	Prefix  string        `json:"prefix"`
+	Actions []auth.Action `json:"actions"`
+}
+
+// maxActions is the maximum number of actions in one question of the page.
+const maxActions = 64
+
+// allowed returns which actions the caller could perform, so that the page shows no others: "allow", "implicitDeny" or
+// "explicitDeny" for each. It is about the caller alone, who can find out the same by requests, so it needs no permission.
+func (h *Handler) allowed(r *http.Request, id *gate.Identity, in *allowedRequest) (any, error) {
+	on := auth.Resource{Bucket: in.Bucket, Key: in.Key, Scope: auth.Perhaps}
+	switch {
+	case len(in.Actions) == 0 || len(in.Actions) > maxActions:
+		return nil, fmt.Errorf("expected 1 to %d actions, not %d", maxActions, len(in.Actions))
+	case in.Bucket == "" && in.Key+in.Prefix != "" || in.Key != "" && in.Prefix != "" || strings.Contains(in.Bucket, "/"):
+		return nil, errors.New("expected a bucket with a key, with a prefix, or with neither")
+	case in.Key == "":
+		on.Key, on.Scope = in.Prefix, auth.Below
+	}
+	decisions, err := h.o.S3.Could(r, id, on, in.Actions)
+	if err != nil {
+		return nil, err
+	}
+	out := make(map[auth.Action]string, len(decisions))
+	for i, a := range in.Actions {
+		switch {
+		case decisions[i] == nil:
+			out[a] = "allow"
+		case errors.Is(decisions[i], auth.ErrExplicitDeny):
+			out[a] = "explicitDeny"
+		default:
+			out[a] = "implicitDeny"
+		}
+	}
+	return map[string]any{"decisions": out}, nil
 }
 
 // testKeyRequest asks for a test of an access key.

@@ -387,3 +387,86 @@ func TestConsoleBanner(t *testing.T) {
 		require.NotContains(t, string(text), "hidden")
 	}
 }
+
+// TestConsoleAllowed: what the page shows as allowed is what S3 allows, for keys that may only read, or write one prefix.
+func TestConsoleAllowed(t *testing.T) {
+	s, p := consoleOf(t)
+	p.signIn(s.Credentials().AccessKey, s.Credentials().SecretKey)
+	for _, path := range []string{"bucket", "bucket/own/x", "bucket/other/x", "bucket/own/kept"} {
+		require.Equal(t, 200, p.status("PUT", "/-/s3/"+path, ""), path)
+	}
+	kept := `{"Version": "2012-10-17", "Statement": [{"Effect": "Deny", "Principal": "*", "Action": "s3:DeleteObject", "Resource": "arn:aws:s3:::bucket/own/kept"}]}`
+	require.Equal(t, 204, p.status("PUT", "/-/s3/bucket?policy", kept))
+	key := func(query string) *page {
+		response, text := p.send("POST", "/-/admin/key?"+query, "")
+		require.Equal(t, 200, response.StatusCode, text)
+		var made struct {
+			AccessKey string `json:"access_key"`
+			SecretKey string `json:"secret_key"`
+		}
+		require.NoError(t, json.Unmarshal([]byte(text), &made))
+		return (&page{t: t, base: p.base, client: p.client}).signIn(made.AccessKey, made.SecretKey)
+	}
+	ask := func(of *page, where map[string]any, actions ...string) (map[string]string, int) {
+		where["actions"] = actions
+		body, err := json.Marshal(where)
+		require.NoError(t, err)
+		response, text := of.send("POST", "/-/console/allowed", string(body), "Content-Type", "application/json")
+		var out struct{ Decisions map[string]string }
+		require.NoError(t, json.Unmarshal([]byte(text), &out), text)
+		return out.Decisions, response.StatusCode
+	}
+	reader, writer := key("name=reader&bucket=bucket&access=read"), key("name=writer&bucket=bucket&access=readwrite&prefix=own/")
+
+	requests := []struct{ action, key, method, path, body string }{
+		{"s3:GetObject", "own/x", "GET", "bucket/own/x", ""}, {"s3:GetObject", "other/x", "GET", "bucket/other/x", ""},
+		{"s3:PutObject", "own/x", "PUT", "bucket/own/x", "y"}, {"s3:PutObject", "other/x", "PUT", "bucket/other/x", "y"},
+		{"s3:DeleteObject", "own/kept", "DELETE", "bucket/own/kept", ""}, {"s3:DeleteObject", "other/x", "DELETE", "bucket/other/x", ""},
+		{"s3:PutObjectTagging", "own/x", "PUT", "bucket/own/x?tagging", "<Tagging><TagSet/></Tagging>"},
+		{"s3:GetBucketPolicy", "", "GET", "bucket?policy", ""}, {"s3:PutBucketPolicy", "", "PUT", "bucket?policy", kept},
+		{"s3:GetBucketVersioning", "", "GET", "bucket?versioning", ""},
+		{"s3:PutBucketVersioning", "", "PUT", "bucket?versioning", "<VersioningConfiguration/>"},
+		{"s3:GetBucketTagging", "", "GET", "bucket?tagging", ""}, {"s3:PutBucketTagging", "", "DELETE", "bucket?tagging", ""},
+		{"s3:PutLifecycleConfiguration", "", "DELETE", "bucket?lifecycle", ""}, {"s3:DeleteBucket", "", "DELETE", "bucket", ""},
+		{"s3:ListAllMyBuckets", "", "GET", "", ""},
+	}
+	for who, of := range map[string]*page{"root": p, "reader": reader, "writer": writer} {
+		answers := map[bool]int{}
+		for _, r := range requests {
+			where := map[string]any{"bucket": "bucket", "key": r.key}
+			got, status := ask(of, where, r.action)
+			require.Equal(t, 200, status)
+			allowed := got[r.action] == "allow"
+			require.Equal(t, of.status(r.method, "/-/s3/"+r.path, r.body) != 403, allowed, "%s: %s on %q", who, r.action, r.key)
+			answers[allowed]++
+		}
+		require.Greater(t, min(answers[true], answers[false]), 0, "%s: both answers occur", who)
+	}
+	below := func(of *page, prefix string) string {
+		got, _ := ask(of, map[string]any{"bucket": "bucket", "prefix": prefix}, "s3:PutObject")
+		return got["s3:PutObject"]
+	}
+	require.Equal(t, []string{"allow", "allow", "implicitDeny"}, []string{below(writer, ""), below(writer, "own/"), below(writer, "other/")})
+	require.Equal(t, "implicitDeny", below(reader, ""))
+	got, _ := ask(writer, map[string]any{"bucket": "bucket", "key": "own/kept"}, "s3:DeleteObject", "s3:PutObject")
+	require.Equal(t, map[string]string{"s3:DeleteObject": "explicitDeny", "s3:PutObject": "allow"}, got)
+	for want, of := range map[string]*page{"allow": p, "implicitDeny": reader} {
+		got, _ := ask(of, map[string]any{}, "s3:CreateBucket")
+		require.Equal(t, map[string]string{"s3:CreateBucket": want}, got)
+	}
+
+	for name, bad := range map[string]map[string]any{
+		"a key without a bucket": {"key": "x"}, "a prefix without a bucket": {"prefix": "x"}, "both": {"bucket": "bucket", "key": "x", "prefix": "x"}, "two names": {"bucket": "a/b"},
+	} {
+		_, status := ask(p, bad, "s3:GetObject")
+		require.Equal(t, 400, status, name)
+	}
+	for name, actions := range map[string][]string{
+		"none": {}, "too many": make([]string, 65), "of the server": {"orcas:GetStatus"}, "a pattern": {"s3:*"}, "another case": {"s3:getobject"},
+	} {
+		_, status := ask(p, map[string]any{"bucket": "bucket"}, actions...)
+		require.Equal(t, 400, status, name)
+	}
+	require.Equal(t, 403, reader.status("POST", "/-/console/allowed", "{}", session.Header, ""), "a page of another port")
+	require.Equal(t, 401, (&page{t: t, base: p.base, client: p.client}).status("POST", "/-/console/allowed", "{}"))
+}

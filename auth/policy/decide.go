@@ -78,6 +78,7 @@ const maxCreators = 16
 //
 // With the scope auth.AnyKey, the request is allowed if it could be allowed for at least one key: the caller must ask
 // again about each key. With auth.EveryKey, it is allowed only if it is certain that it would be allowed for every key.
+// With auth.Below and auth.Perhaps, it is allowed if a request of this kind could be allowed.
 func Decide(q *Request) Result {
 	a := table().byName[q.Action]
 	if a == nil || !q.names(a.kind) {
@@ -92,11 +93,22 @@ func (q *Request) names(of kind) bool {
 	case kindNone, kindService:
 		return true
 	case kindBucket:
-		return q.Resource.Bucket != ""
+		return q.Resource.Bucket != "" || q.covers(of)
 	case kindObject:
-		return q.Resource.Bucket != "" && (q.Resource.Key != "" || q.Resource.Scope != auth.OneKey)
+		return q.Resource.Bucket != "" && (q.Resource.Key != "" || q.covers(of))
 	}
 	return q.ARN != ""
+}
+
+// covers reports whether the decision is about more than one resource of a kind.
+func (q *Request) covers(of kind) bool {
+	switch q.Resource.Scope {
+	case auth.OneKey, auth.Perhaps:
+		return false
+	case auth.Below:
+		return of == kindObject || of == kindBucket && q.Resource.Bucket == ""
+	}
+	return of == kindObject
 }
 
 // DecideAny decides whether any action on the bucket or on one of its keys could be allowed: HeadBucket succeeds for
@@ -117,7 +129,7 @@ func DecideAny(q *Request) Result {
 
 // decideAction decides about the caller and its chain of creators. An explicit denial of any of them has priority.
 func decideAction(q *Request, a *action) Result {
-	e := evaluation{q: q, action: a, many: a.kind == kindObject && q.Resource.Scope != auth.OneKey}
+	e := evaluation{q: q, action: a, many: q.covers(a.kind)}
 	var first, denied Result
 	n := 0
 	for c := q.Caller; c != nil; c = c.Creator {
@@ -166,7 +178,7 @@ func (e *evaluation) setSubject() {
 		e.subject = arnOfS3 + r.Bucket
 	case kindObject:
 		key := r.Key
-		if e.many {
+		if e.many && r.Scope != auth.Below {
 			key = ""
 		}
 		e.subject = arnOfS3 + r.Bucket + "/" + key
@@ -228,12 +240,14 @@ func keepsOwnerIn(a *action) bool {
 }
 
 // applies reports whether a statement that matches a request to some degree takes effect. For many keys, a statement
-// allows if it allows at least one of them (AnyKey) or all of them (EveryKey), and denies if it denies all of them
-// (AnyKey) or at least one of them (EveryKey).
+// allows if it allows at least one of them (AnyKey, Below) or all of them (EveryKey), and denies if it denies all of
+// them (AnyKey, Below) or at least one of them (EveryKey). Perhaps is the same for the requests about one key.
 func (e *evaluation) applies(effect Effect, matched truth) bool {
-	scope := e.q.Resource.Scope
-	if scope == auth.AnyKey && effect == Allow || scope == auth.EveryKey && effect == Deny {
-		return matched >= maybe
+	switch e.q.Resource.Scope {
+	case auth.AnyKey, auth.Below, auth.Perhaps:
+		return matched == yes || matched == maybe && effect == Allow
+	case auth.EveryKey:
+		return matched == yes || matched == maybe && effect == Deny
 	}
 	return matched == yes
 }
@@ -318,9 +332,11 @@ func (e *evaluation) matchesResource(s *Statement) truth {
 	result := no
 	for i := range s.resources {
 		tokens := e.resolve(s.resources[i].tokens)
-		if e.many {
+		switch {
+		case e.many && !s.resources[i].kinds.has(e.action.kind): // it could only match what lies below
+		case e.many:
 			result = max(result, matchPrefix(tokens, e.subject))
-		} else {
+		default:
 			result = max(result, truthOf(match(tokens, e.subject)))
 		}
 	}

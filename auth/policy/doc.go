@@ -78,6 +78,10 @@
 // auth.EveryKey the question is whether all keys are certainly allowed, so "perhaps" counts the other way. Several
 // statements that together cover a bucket, but none of them alone, are not recognized.
 //
+// auth.Below is like auth.AnyKey for the keys that begin with a prefix, and for buckets that may not exist yet.
+// auth.Perhaps is about one key or bucket, with the same keys of conditions unknown. Pages ask these questions to hide
+// what a user may not do; no operation is performed because of the answer.
+//
 // # Traps
 //
 // A condition key that does not apply to an action is absent, even if the request has a parameter or header of that

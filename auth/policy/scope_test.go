@@ -84,6 +84,57 @@ func TestManyKeys(t *testing.T) {
 	}
 }
 
+// TestPerhapsAndBelow tests the questions of pages: about a key, about the keys below a prefix, and about new buckets.
+func TestPerhapsAndBelow(t *testing.T) {
+	tagged := []string{"Condition", `{"StringEquals": {"s3:ExistingObjectTag/a": "b"}}`}
+	allow := func(arn string, more ...string) string {
+		return statement("Allow", append([]string{"Action", `"s3:*"`, "Resource", quoted(arn)}, more...)...)
+	}
+	deny := func(arn string, more ...string) string {
+		return statement("Deny", append([]string{"Action", `"s3:*"`, "Resource", quoted(arn)}, more...)...)
+	}
+	const all, one, own = "arn:aws:s3:::b/*", "arn:aws:s3:::b/own/x", "arn:aws:s3:::b/own/*"
+	for name, c := range map[string]struct {
+		statements                    []string
+		key, below, elsewhere, bucket Decision // b/own/x, b/own/..., b/other/..., any new bucket
+	}{
+		"nothing":               {[]string{allow("arn:aws:s3:::c/*")}, ImplicitDeny, ImplicitDeny, ImplicitDeny, ImplicitDeny},
+		"everything":            {[]string{allow("*")}, Allowed, Allowed, Allowed, Allowed},
+		"all of the bucket":     {[]string{allow(all)}, Allowed, Allowed, Allowed, ImplicitDeny},
+		"a prefix":              {[]string{allow(own)}, Allowed, Allowed, ImplicitDeny, ImplicitDeny},
+		"a longer prefix":       {[]string{allow("arn:aws:s3:::b/own/a/*")}, ImplicitDeny, Allowed, ImplicitDeny, ImplicitDeny},
+		"one key":               {[]string{allow(one)}, Allowed, Allowed, ImplicitDeny, ImplicitDeny},
+		"longer keys":           {[]string{allow(one + "?")}, ImplicitDeny, Allowed, ImplicitDeny, ImplicitDeny},
+		"all but the key":       {[]string{allow("*"), deny(one)}, ExplicitDeny, Allowed, Allowed, Allowed},
+		"all but the prefix":    {[]string{allow("*"), deny(own)}, ExplicitDeny, ExplicitDeny, Allowed, Allowed},
+		"with a tag":            {[]string{allow("*", tagged...)}, Allowed, Allowed, Allowed, ImplicitDeny},
+		"without a tag":         {[]string{allow("*"), deny("*", tagged...)}, Allowed, Allowed, Allowed, Allowed},
+		"buckets with a name":   {[]string{allow("arn:aws:s3:::team-*")}, ImplicitDeny, ImplicitDeny, ImplicitDeny, Allowed},
+		"no buckets with it":    {[]string{allow("*"), deny("arn:aws:s3:::team-*")}, Allowed, Allowed, Allowed, Allowed},
+		"no buckets":            {[]string{allow("*"), deny("arn:aws:s3:::*")}, ExplicitDeny, ExplicitDeny, ExplicitDeny, ExplicitDeny},
+		"the bucket, not a key": {[]string{allow("arn:aws:s3:::b")}, ImplicitDeny, ImplicitDeny, ImplicitDeny, Allowed},
+	} {
+		decide := func(action auth.Action, bucket, key string, scope auth.Scope) Decision {
+			q := get(user(owner, ofIdentity(t, c.statements...)))
+			q.Action, q.Resource.Bucket, q.Resource.Key, q.Resource.Scope = action, bucket, key, scope
+			return Decide(q).Decision
+		}
+		require.Equal(t, c.key, decide("s3:GetObject", "b", "own/x", auth.Perhaps), "key: %s", name)
+		require.Equal(t, c.below, decide("s3:GetObject", "b", "own/", auth.Below), "below: %s", name)
+		require.Equal(t, c.elsewhere, decide("s3:GetObject", "b", "other/", auth.Below), "elsewhere: %s", name)
+		require.Equal(t, c.bucket, decide("s3:CreateBucket", "", "", auth.Below), "bucket: %s", name)
+		require.Equal(t, ImplicitDeny, decide("s3:GetObject", "", "", auth.Below), "a key needs a bucket: %s", name)
+		require.Equal(t, ImplicitDeny, decide("s3:GetObject", "b", "", auth.Perhaps), "there is no key: %s", name)
+		require.Equal(t, ImplicitDeny, decide("s3:CreateBucket", "", "", auth.Perhaps), "there is no bucket: %s", name)
+		for _, scope := range []auth.Scope{auth.Perhaps, auth.Below} {
+			require.Equal(t, decide("s3:DeleteBucket", "b", "", auth.OneKey), decide("s3:DeleteBucket", "b", "", scope), "a bucket with a name: %s", name)
+		}
+	}
+	list := statement("Allow", "Action", `"s3:ListBucket"`, "Resource", `"arn:aws:s3:::b"`, "Condition", `{"StringLike": {"s3:prefix": "home/*"}}`)
+	require.Equal(t, Allowed, decideScope(t, auth.Perhaps, "s3:ListBucket", facts{}, list))
+	require.Equal(t, Allowed, decideScope(t, auth.Below, "s3:ListBucket", facts{}, list))
+}
+
 // TestAnyListing: for an action on the bucket, AnyKey leaves out the conditions on the listing.
 func TestAnyListing(t *testing.T) {
 	list := statement("Allow", "Action", `"s3:ListBucket"`, "Resource", `"arn:aws:s3:::b"`,

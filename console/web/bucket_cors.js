@@ -6,8 +6,8 @@ import { RuleList } from "./xml_rules.js";
 
 const METHODS = ["GET", "HEAD", "PUT", "POST", "DELETE"];
 
-export function Cors({ bucket }) {
-  return html`<${RuleList} bucket=${bucket} title="CORS rules" subresource="cors" root="CORSConfiguration" element="CORSRule" Form=${RuleForm} describe=${describe}
+export function Cors({ bucket, can }) {
+  return html`<${RuleList} bucket=${bucket} may=${can("s3:PutBucketCORS")} title="CORS rules" subresource="cors" root="CORSConfiguration" element="CORSRule" Form=${RuleForm} describe=${describe}
     intro="Browsers let pages of other sites use this bucket only if a rule allows it. Programs other than browsers do not need one." />`;
 }
 

@@ -6,8 +6,8 @@ import { children, escapeXML, text } from "./s3.js";
 import { bytes, count, date, plural } from "./format.js";
 import { RuleList } from "./xml_rules.js";
 
-export function Lifecycle({ bucket }) {
-  return html`<${RuleList} bucket=${bucket} title="Lifecycle rules" subresource="lifecycle" root="LifecycleConfiguration" element="Rule" Form=${RuleForm} describe=${describe}
+export function Lifecycle({ bucket, can }) {
+  return html`<${RuleList} bucket=${bucket} may=${can("s3:PutLifecycleConfiguration")} title="Lifecycle rules" subresource="lifecycle" root="LifecycleConfiguration" element="Rule" Form=${RuleForm} describe=${describe}
     intro="Rules delete objects, older versions and unfinished uploads automatically when they reach an age."
     beside=${(draft) => may("PreviewLifecycle") && html`<${Preview} bucket=${bucket} draft=${draft} />`} />`;
 }

@@ -2,10 +2,11 @@
 
 import { html, useState, Button, Card, ErrorBox, Loaded, confirm, toast, useAction, useLoad } from "./ui.js";
 import { may } from "./api.js";
+import { Only } from "./allowed.js";
 import { s3, crc32 } from "./s3.js";
 import { PolicyEditor, problemOf } from "./policy_editor.js";
 
-export function Policy({ bucket }) {
+export function Policy({ bucket, can }) {
   const load = useLoad(async (signal) => {
     try {
       const response = await s3("GET", { bucket, query: { policy: true }, signal });
@@ -15,7 +16,7 @@ export function Policy({ bucket }) {
       throw error;
     }
   }, [bucket]);
-  return html`<${Loaded} of=${load}>${({ document }) => html`<${Editor} bucket=${bucket} document=${document} reload=${load.reload} />`}<//>`;
+  return html`<${Loaded} of=${load}>${({ document }) => html`<${Editor} bucket=${bucket} can=${can} document=${document} reload=${load.reload} />`}<//>`;
 }
 
 const templates = (bucket) => [
@@ -29,7 +30,7 @@ function policy(statement) {
   return JSON.stringify({ Version: "2012-10-17", Statement: [statement] }, null, 2);
 }
 
-function Editor({ bucket, document, reload }) {
+function Editor({ bucket, can, document, reload }) {
   const [draft, setDraft] = useState(document); // it stays when the saved policy is loaded again: the user may have gone on
   const saved = Boolean(draft.trim()) && !problemOf(draft) && JSON.stringify(JSON.parse(draft), null, 2) === document;
   const save = useAction(async () => {
@@ -48,9 +49,10 @@ function Editor({ bucket, document, reload }) {
     window.location.hash = `/simulator/${encodeURIComponent(bucket)}`;
   };
   return html`<${Card} title="Policy"><p class="muted">A policy allows or denies actions to users of any account, and to everybody. It applies in addition to the policies of users.</p>
-    <${PolicyEditor} value=${draft} onValue=${setDraft} templates=${templates(bucket)} />
+    <${PolicyEditor} value=${draft} onValue=${setDraft} templates=${templates(bucket)} readonly=${!can("s3:PutBucketPolicy").ok} />
+    <${Only} may=${can("s3:PutBucketPolicy")} />
     <${ErrorBox} error=${save.error || remove.error} />
-    <div class="row"><${Button} kind="primary" busy=${save.busy} disabled=${!draft.trim() || saved || Boolean(problemOf(draft))} onClick=${save.run}>Save policy<//>
+    <div class="row"><${Button} kind="primary" busy=${save.busy} disabled=${!can("s3:PutBucketPolicy").ok || !draft.trim() || saved || Boolean(problemOf(draft))} onClick=${save.run}>Save policy<//>
       ${may("SimulatePolicy") && html`<${Button} disabled=${!draft.trim() || Boolean(problemOf(draft))} onClick=${simulate}>Try it in the simulator<//>`}
-      ${document && html`<${Button} kind="danger" busy=${remove.busy} onClick=${remove.run}>Delete policy…<//>`}</div><//>`;
+      ${document && can("s3:DeleteBucketPolicy").ok && html`<${Button} kind="danger" busy=${remove.busy} onClick=${remove.run}>Delete policy…<//>`}</div><//>`;
 }

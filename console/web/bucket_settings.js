@@ -11,35 +11,51 @@ import { Lifecycle } from "./bucket_lifecycle.js";
 import { Cors } from "./bucket_cors.js";
 import { Policy } from "./bucket_policy.js";
 import { UsageChart } from "./chart.js";
+import { Only, useAllowed } from "./allowed.js";
 
+// The tabs: their addresses, titles and content, and the actions that they need to show something.
 const TABS = [
-  ["overview", "Overview", Overview], ["versions", "Versions and lock", Versions], ["lifecycle", "Lifecycle", Lifecycle], ["policy", "Policy", Policy],
-  ["public", "Public access", PublicAccess], ["cors", "CORS", Cors], ["storage", "Storage", Storage], ["tags", "Tags", Tags],
+  ["overview", "Overview", Overview, []],
+  ["versions", "Versions and lock", Versions, ["s3:GetBucketVersioning", "s3:GetBucketObjectLockConfiguration"]],
+  ["lifecycle", "Lifecycle", Lifecycle, ["s3:GetLifecycleConfiguration"]],
+  ["policy", "Policy", Policy, ["s3:GetBucketPolicy"]],
+  ["public", "Public access", PublicAccess, ["s3:GetBucketPublicAccessBlock", "s3:GetBucketPolicyStatus"]],
+  ["cors", "CORS", Cors, ["s3:GetBucketCORS"]],
+  ["storage", "Storage", Storage, ["s3:GetEncryptionConfiguration"]],
+  ["tags", "Tags", Tags, ["s3:GetBucketTagging"]],
+];
+
+// The actions that change something.
+const CHANGES = [
+  "s3:DeleteBucket", "s3:ListBucketMultipartUploads", "s3:PutBucketVersioning", "s3:PutBucketObjectLockConfiguration", "s3:PutLifecycleConfiguration", "s3:PutBucketPolicy",
+  "s3:DeleteBucketPolicy", "s3:PutBucketPublicAccessBlock", "s3:PutBucketCORS", "s3:PutEncryptionConfiguration", "s3:PutBucketTagging",
 ];
 
 export function Bucket({ params }) {
   const [bucket, tab = "overview"] = params;
   const path = (id) => `/buckets/${encodeURIComponent(bucket)}/${id}`;
   const found = TABS.find(([id]) => id === tab) || TABS[0];
+  const can = useAllowed({ bucket }, [...TABS.flatMap(([, , , needs]) => needs), ...CHANGES]);
+  const shown = TABS.filter((t) => t === found || can(...t[3]).ok);
   return html`<${Page} title=${bucket} crumbs=${[["Buckets", "/buckets"], [bucket]]} actions=${html`
       <${Link} class="button primary" to=${pathOf(bucket, "")}>Browse objects<//>`}>
-    <${Tabs} label="Settings" current=${path(found[0])} tabs=${TABS.map(([id, title]) => [path(id), title])} />
-    <${found[2]} key=${bucket + found[0]} bucket=${bucket} />
+    <${Tabs} label="Settings" current=${path(found[0])} tabs=${shown.map(([id, title]) => [path(id), title])} />
+    <${found[2]} key=${bucket + found[0]} bucket=${bucket} can=${can} />
   <//>`;
 }
 
-/** A form that saves: its fields, a button, and what happened. */
-function Saver({ save, disabled, label = "Save", children, done = "Saved." }) {
+/** A form that saves: its fields, a button, and what happened. may is what the user may do, from useAllowed. */
+function Saver({ save, disabled, label = "Save", children, done = "Saved.", may }) {
   const action = useAction(async () => {
     await save();
     toast(done);
   });
   return html`<form class="stack" onSubmit=${(event) => { event.preventDefault(); if (!disabled) action.run(); }}>
-    ${children}<${ErrorBox} error=${action.error} />
-    <div class="row"><${Button} kind="primary" type="submit" busy=${action.busy} disabled=${disabled}>${label}<//></div></form>`;
+    <${Only} may=${may}>${children}<${ErrorBox} error=${action.error} />
+      <div class="row"><${Button} kind="primary" type="submit" busy=${action.busy} disabled=${disabled}>${label}<//></div><//></form>`;
 }
 
-function Overview({ bucket }) {
+function Overview({ bucket, can }) {
   const settings = useLoad((signal) => call("GET", "bucket", { query: { name: bucket }, signal }), [bucket]);
   return html`<div class="stack">
     ${may("GetBucketSettings") && html`<${Card} title="Content"><${Loaded} of=${settings}>${({ holds }) => html`<dl class="stats">
@@ -48,9 +64,9 @@ function Overview({ bucket }) {
       <${Stat} label="Delete markers" value=${count(holds.delete_markers)} />
       <${Stat} label="Unfinished uploads" value=${count(holds.uploads)} hint=${bytes(holds.upload_bytes)} /></dl>`}<//><//>`}
     ${may("GetUsage") && html`<${Card} title="Usage over time"><${UsageChart} bucket=${bucket} /><//>`}
-    <${UploadList} bucket=${bucket} />
-    <${Card} title="Delete bucket" actions=${html`<${Button} kind="danger" onClick=${async () => { if (await removeBucket(bucket)) window.location.hash = "/buckets"; }}>Delete bucket…<//>`}>
-      <p class="muted">Only an empty bucket can be deleted. If it is not, you will be asked whether to empty it.</p><//>
+    ${can("s3:ListBucketMultipartUploads").ok && html`<${UploadList} bucket=${bucket} />`}
+    ${can("s3:DeleteBucket").ok && html`<${Card} title="Delete bucket" actions=${html`<${Button} kind="danger" onClick=${async () => { if (await removeBucket(bucket)) window.location.hash = "/buckets"; }}>Delete bucket…<//>`}>
+      <p class="muted">Only an empty bucket can be deleted. If it is not, you will be asked whether to empty it.</p><//>`}
   </div>`;
 }
 
@@ -77,7 +93,7 @@ function UploadList({ bucket }) {
       ]} />${more && html`<p class="hint">There are more.</p>`}`)}<//><//>`;
 }
 
-function Versions({ bucket }) {
+function Versions({ bucket, can }) {
   const load = useLoad(async (signal) => {
     const [versioning, lock] = await Promise.all([
       s3configuration({ bucket, query: { versioning: true }, signal }), s3configuration({ bucket, query: { "object-lock": true }, signal })]);
@@ -86,10 +102,10 @@ function Versions({ bucket }) {
       days: lock ? text(lock, "Days") : "", years: lock ? text(lock, "Years") : "",
     };
   }, [bucket]);
-  return html`<${Loaded} of=${load}>${(state) => html`<${VersioningForm} key=${JSON.stringify(state)} bucket=${bucket} state=${state} reload=${load.reload} />`}<//>`;
+  return html`<${Loaded} of=${load}>${(state) => html`<${VersioningForm} key=${JSON.stringify(state)} bucket=${bucket} can=${can} state=${state} reload=${load.reload} />`}<//>`;
 }
 
-function VersioningForm({ bucket, state, reload }) {
+function VersioningForm({ bucket, can, state, reload }) {
   const [status, setStatus] = useState(state.versioning || "Off");
   const [mode, setMode] = useState(state.mode || "none");
   const [unit, setUnit] = useState(state.years ? "Years" : "Days");
@@ -97,11 +113,11 @@ function VersioningForm({ bucket, state, reload }) {
   const options = [...(state.versioning ? [] : [["Off", "Off: a delete or overwrite is final"]]), ["Enabled", "On: older versions are kept"], ...(state.lock ? [] : [["Suspended", "Suspended: existing versions stay, no new ones"]])];
   const wrong = mode !== "none" && !(Number(number) > 0 && Number.isInteger(Number(number))) ? "Enter a whole number." : "";
   return html`<div class="cards"><${Card} title="Versions">
-    <${Saver} disabled=${status === (state.versioning || "Off")} save=${async () => { await putConfiguration(bucket, "versioning", `<VersioningConfiguration><Status>${status}</Status></VersioningConfiguration>`); reload(); }}>
+    <${Saver} may=${can("s3:PutBucketVersioning")} disabled=${status === (state.versioning || "Off")} save=${async () => { await putConfiguration(bucket, "versioning", `<VersioningConfiguration><Status>${status}</Status></VersioningConfiguration>`); reload(); }}>
       <${Field} label="Versioning"><${Select} value=${status} onValue=${setStatus} options=${options} /><//><//><//>
     <${Card} title="Object lock">
       <p class="muted">${state.lock ? "Object lock is on. It cannot be turned off." : "Object lock protects versions from deletion for a time. Once on, it stays on. It needs versions."}</p>
-      <${Saver} label=${state.lock ? "Save" : "Turn on object lock"} disabled=${Boolean(wrong) || (!state.lock && state.versioning !== "Enabled")} save=${async () => {
+      <${Saver} may=${can("s3:PutBucketObjectLockConfiguration")} label=${state.lock ? "Save" : "Turn on object lock"} disabled=${Boolean(wrong) || (!state.lock && state.versioning !== "Enabled")} save=${async () => {
         const rule = mode === "none" ? "" : `<Rule><DefaultRetention><Mode>${mode}</Mode><${unit}>${number}</${unit}></DefaultRetention></Rule>`;
         await putConfiguration(bucket, "object-lock", `<ObjectLockConfiguration><ObjectLockEnabled>Enabled</ObjectLockEnabled>${rule}</ObjectLockConfiguration>`);
         reload();
@@ -116,28 +132,28 @@ const BLOCKS = [
   ["BlockPublicPolicy", "Refuse policies that make the bucket public"], ["RestrictPublicBuckets", "Limit a public policy to users of this account"],
 ];
 
-function PublicAccess({ bucket }) {
+function PublicAccess({ bucket, can }) {
   const load = useLoad(async (signal) => {
     const [block, status] = await Promise.all([
       s3configuration({ bucket, query: { publicAccessBlock: true }, signal }),
       s3configuration({ bucket, query: { policyStatus: true }, signal })]);
     return { block: BLOCKS.map(([name]) => (block ? text(block, name) === "true" : false)), open: status ? text(status, "IsPublic").toLowerCase() === "true" : false };
   }, [bucket]);
-  return html`<${Loaded} of=${load}>${(state) => html`<${PublicForm} key=${JSON.stringify(state)} bucket=${bucket} state=${state} reload=${load.reload} />`}<//>`;
+  return html`<${Loaded} of=${load}>${(state) => html`<${PublicForm} key=${JSON.stringify(state)} bucket=${bucket} can=${can} state=${state} reload=${load.reload} />`}<//>`;
 }
 
-function PublicForm({ bucket, state, reload }) {
+function PublicForm({ bucket, can, state, reload }) {
   const [block, setBlock] = useState(state.block);
   return html`<${Card} title="Public access">
     <div class=${`box ${state.open ? "warn" : "good"}`}><p>${state.open ? "The policy of this bucket allows access without credentials." : "Nobody can read or write this bucket without credentials."}</p></div>
-    <${Saver} disabled=${String(block) === String(state.block)} save=${async () => {
+    <${Saver} may=${can("s3:PutBucketPublicAccessBlock")} disabled=${String(block) === String(state.block)} save=${async () => {
       await putConfiguration(bucket, "publicAccessBlock", `<PublicAccessBlockConfiguration>${BLOCKS.map(([name], i) => `<${name}>${block[i]}</${name}>`).join("")}</PublicAccessBlockConfiguration>`);
       reload();
     }}>${BLOCKS.map(([name, label], i) => html`<${Check} key=${name} label=${label} hint=${name} checked=${block[i]} onValue=${(on) => setBlock(block.map((b, j) => (j === i ? on : b)))} />`)}<//>
     <p class="hint">To share single objects for a time, use a link instead of a public bucket. Public access itself is granted by the <${Link} to=${`/buckets/${encodeURIComponent(bucket)}/policy`}>policy<//>.</p><//>`;
 }
 
-function Storage({ bucket }) {
+function Storage({ bucket, can }) {
   const settings = useLoad((signal) => (may("GetBucketSettings") ? call("GET", "bucket", { query: { name: bucket }, signal }) : Promise.resolve(null)), [bucket]);
   const encryption = useLoad(async (signal) => {
     const document = await s3configuration({ bucket, query: { encryption: true }, signal });
@@ -146,7 +162,7 @@ function Storage({ bucket }) {
   return html`<div class="cards">
     <${Card} title="Encryption"><${Loaded} of=${encryption}>${({ algorithm }) => html`
       <p>${algorithm ? `New objects are encrypted (${algorithm}).` : "New objects are encrypted only if the upload or the server asks for it."}</p>
-      <${Saver} label=${algorithm ? "Turn off" : "Turn on"} save=${async () => {
+      <${Saver} may=${can("s3:PutEncryptionConfiguration")} label=${algorithm ? "Turn off" : "Turn on"} save=${async () => {
         if (algorithm) await s3("DELETE", { bucket, query: { encryption: true } });
         else await putConfiguration(bucket, "encryption", ENCRYPTION);
         encryption.reload();
@@ -164,10 +180,11 @@ function StorageForm({ bucket, settings, reload }) {
     await call("POST", "bucket", { query: { name: bucket, ...query } });
     reload();
   };
-  return html`<${Card} title="Compression"><${Saver} disabled=${compression === settings.compression || !may("PutBucketSettings")} save=${() => post({ compression })}>
+  const allowed = may("PutBucketSettings") ? { ok: true } : { ok: false, why: "No policy allows you to change the settings of buckets (orcas:PutBucketSettings)." };
+  return html`<${Card} title="Compression"><${Saver} may=${allowed} disabled=${compression === settings.compression} save=${() => post({ compression })}>
       <${Field} label="New objects" hint="Objects that do not become smaller are stored as they are."><${Select} value=${compression} onValue=${setCompression} options=${COMPRESSION} /><//><//><//>
     <${Card} title="Quota"><p class="muted">In use: ${bytes(settings.holds.bytes + settings.holds.noncurrent_bytes)} in ${count(settings.holds.objects + settings.holds.noncurrent_versions)} versions.</p>
-      <${Saver} disabled=${Boolean(wrongBytes || wrongObjects) || !may("PutBucketSettings")}
+      <${Saver} may=${allowed} disabled=${Boolean(wrongBytes || wrongObjects)}
         save=${() => post({ "max-bytes": maxBytes ? String(parseBytes(maxBytes)) : "none", "max-objects": maxObjects || "none" })}>
         <${Field} label="Maximum size" error=${wrongBytes} hint="Such as 10GiB; empty for none. All versions count."><${Input} value=${maxBytes} onValue=${setMaxBytes} /><//>
         <${Field} label="Maximum number of versions" error=${wrongObjects} hint="Empty for none"><${Input} value=${maxObjects} onValue=${setMaxObjects} inputmode="numeric" /><//><//><//>`;
@@ -179,10 +196,10 @@ function bytesText(n) {
   return String(n);
 }
 
-function Tags({ bucket }) {
+function Tags({ bucket, can }) {
   const load = useLoad(async (signal) => tagsOf(await s3configuration({ bucket, query: { tagging: true }, signal })), [bucket]);
   const [edited, setEdited] = useState(null);
-  return html`<${Card} title="Tags"><${Loaded} of=${load}>${(tags) => html`<${Saver} label="Save tags" disabled=${!edited} save=${async () => {
+  return html`<${Card} title="Tags"><${Loaded} of=${load}>${(tags) => html`<${Saver} may=${can("s3:PutBucketTagging")} label="Save tags" disabled=${!edited} save=${async () => {
     if (edited.length) await putConfiguration(bucket, "tagging", tagging(edited));
     else await s3("DELETE", { bucket, query: { tagging: true } });
     setEdited(null);

@@ -5,6 +5,7 @@ import { call, may } from "./api.js";
 import { s3, listBuckets, listVersions, putConfiguration } from "./s3.js";
 import { bytes, count, date, parseBytes, plural } from "./format.js";
 import { deleteItems, pathOf } from "./objects.js";
+import { useAllowed } from "./allowed.js";
 
 const DETAILS = 100; // for more buckets, the list does not ask for the details of each
 
@@ -12,9 +13,10 @@ export function Buckets() {
   const [create, setCreate] = useState(false);
   const [filter, setFilter] = useState("");
   const load = useLoad((signal) => listBuckets(signal), []);
-  return html`<${Page} title="Buckets" actions=${html`<${Button} kind="primary" icon="plus" onClick=${() => setCreate(true)}>Create bucket<//>`}>
+  const mayCreate = useAllowed({}, ["s3:CreateBucket"])("s3:CreateBucket").ok;
+  return html`<${Page} title="Buckets" actions=${mayCreate && html`<${Button} kind="primary" icon="plus" onClick=${() => setCreate(true)}>Create bucket<//>`}>
     <${Loaded} of=${load}>${(buckets) => (buckets.length === 0 ? html`<${Empty} title="There are no buckets yet">
-        <p>Or there are none that you may see.</p><${Button} kind="primary" onClick=${() => setCreate(true)}>Create bucket<//><//>` : html`
+        <p>Or there are none that you may see.</p>${mayCreate && html`<${Button} kind="primary" onClick=${() => setCreate(true)}>Create bucket<//>`}<//>` : html`
       <div class="toolbar"><${Input} type="search" placeholder="Filter" aria-label="Filter buckets" value=${filter} onValue=${setFilter} /><span class="muted">${plural(buckets.length, "bucket")}</span></div>
       <${List} buckets=${buckets.filter((b) => b.name.includes(filter))} reload=${load.reload} />`)}<//>
     ${create && html`<${CreateBucket} onClose=${() => setCreate(false)} onDone=${() => { setCreate(false); load.reload(); }} />`}
@@ -37,11 +39,17 @@ function List({ buckets, reload }) {
     { name: "objects", title: "Objects", align: "right", render: (b) => count(of(b).holds?.objects) },
     { name: "size", title: "Size", align: "right", render: (b) => bytes(of(b).holds?.bytes) },
     { name: "created", title: "Created", narrow: true, render: (b) => date(b.created) },
-    { name: "actions", narrow: true, render: (b) => html`<${Menu} label=${`Actions for ${b.name}`} items=${[
-      { label: "Browse", onClick: () => { window.location.hash = pathOf(b.name, ""); } },
-      { label: "Settings", onClick: () => { window.location.hash = `/buckets/${encodeURIComponent(b.name)}`; } },
-      { label: "Delete…", danger: true, onClick: () => removeBucket(b.name).then((done) => done && reload()) },
-    ]} />` },
+    { name: "actions", narrow: true, render: (b) => html`<${Actions} name=${b.name} reload=${reload} />` },
+  ]} />`;
+}
+
+function Actions({ name, reload }) {
+  const [opened, setOpened] = useState(false);
+  const can = useAllowed(opened && { bucket: name }, ["s3:DeleteBucket"]);
+  return html`<${Menu} label=${`Actions for ${name}`} onOpen=${() => setOpened(true)} items=${[
+    { label: "Browse", onClick: () => { window.location.hash = pathOf(name, ""); } },
+    { label: "Settings", onClick: () => { window.location.hash = `/buckets/${encodeURIComponent(name)}`; } },
+    can("s3:DeleteBucket").ok && { label: "Delete…", danger: true, onClick: () => removeBucket(name).then((done) => done && reload()) },
   ]} />`;
 }
 
@@ -64,6 +72,7 @@ function CreateBucket({ onClose, onDone }) {
   const [quota, setQuota] = useState("");
   const [encrypt, setEncrypt] = useState(false);
   const [block, setBlock] = useState(true);
+  const can = useAllowed({}, ["s3:PutBucketVersioning", "s3:PutBucketObjectLockConfiguration", "s3:PutBucketPublicAccessBlock", "s3:PutEncryptionConfiguration"]);
   const wrong = wrongName(name);
   const wrongQuota = quota && !(parseBytes(quota) > 0) ? "Enter a size such as 10GiB." : "";
   const create = useAction(async () => {
@@ -83,10 +92,10 @@ function CreateBucket({ onClose, onDone }) {
       <${Button} onClick=${onClose}>Cancel<//><${Button} kind="primary" type="submit" busy=${create.busy} disabled=${!name || wrong || wrongQuota}>Create bucket<//>`}>
     <${ErrorBox} error=${create.error} />
     <${Field} label="Name" error=${wrong} hint="3 to 63 lowercase letters, digits and hyphens"><${Input} value=${name} onValue=${setName} autofocus maxlength="63" /><//>
-    <${Check} label="Keep versions" hint="Overwritten and deleted objects can be brought back." checked=${versioning || lock} disabled=${lock} onValue=${setVersioning} />
-    <${Check} label="Object lock" hint="Versions can be protected from deletion for a time. It turns versions on." checked=${lock} onValue=${setLock} />
-    <${Check} label="Block public access" hint="Policies cannot make objects public by mistake." checked=${block} onValue=${setBlock} />
-    <${Check} label="Encrypt new objects" hint="The server needs a master key." checked=${encrypt} onValue=${setEncrypt} />
+    <${Check} label="Keep versions" hint="Overwritten and deleted objects can be brought back." checked=${versioning || lock} disabled=${lock || !can("s3:PutBucketVersioning").ok} onValue=${setVersioning} />
+    <${Check} label="Object lock" hint="Versions can be protected from deletion for a time. It turns versions on." checked=${lock} disabled=${!can("s3:PutBucketVersioning", "s3:PutBucketObjectLockConfiguration").ok} onValue=${setLock} />
+    <${Check} label="Block public access" hint="Policies cannot make objects public by mistake." checked=${block} disabled=${!can("s3:PutBucketPublicAccessBlock").ok} onValue=${setBlock} />
+    <${Check} label="Encrypt new objects" hint="The server needs a master key." checked=${encrypt} disabled=${!can("s3:PutEncryptionConfiguration").ok} onValue=${setEncrypt} />
     ${may("PutBucketSettings") && html`<${Field} label="Compression"><${Select} value=${compression} onValue=${setCompression} options=${COMPRESSION} /><//>
       <${Field} label="Quota" error=${wrongQuota} hint="Such as 10GiB; empty for none"><${Input} value=${quota} onValue=${setQuota} /><//>`}
   <//>`;

@@ -3,6 +3,7 @@
 import { html, useState, Badge, Button, Check, Dialog, ErrorBox, Field, IconButton, Input, Loaded, Menu, Select, Spinner, Table, attempt, confirm, useAction, useLoad } from "./ui.js";
 import { s3, s3url, s3xml, s3configuration, listVersions, all, text, escapeXML, crc32 } from "./s3.js";
 import { bytes, date } from "./format.js";
+import { Only, useAllowed } from "./allowed.js";
 import { copyObject, deleteItems, download, restore } from "./objects.js";
 
 const IMAGES = ["image/png", "image/jpeg", "image/gif", "image/webp", "image/avif", "image/bmp", "image/x-icon"];
@@ -10,26 +11,38 @@ const TEXT_MAX = 256 << 10;
 const COPY_MAX = 5 * 2 ** 30; // a single copy request copies at most this much
 const STANDARD = ["content-type", "cache-control", "content-disposition", "content-language", "content-encoding", "expires", "x-amz-website-redirect-location"];
 
+const ACTIONS = [
+  "s3:GetObject", "s3:GetObjectVersion", "s3:PutObject", "s3:DeleteObject", "s3:DeleteObjectVersion", "s3:GetObjectTagging", "s3:GetObjectVersionTagging", "s3:PutObjectTagging",
+  "s3:PutObjectVersionTagging", "s3:DeleteObjectTagging", "s3:DeleteObjectVersionTagging", "s3:ListBucketVersions", "s3:GetBucketObjectLockConfiguration", "s3:GetObjectRetention",
+  "s3:GetObjectLegalHold", "s3:PutObjectRetention", "s3:PutObjectLegalHold",
+];
+
 export function ObjectDialog({ bucket, row, versioned, onClose, onShare, onChange }) {
   const [tab, setTab] = useState("preview");
+  const can = useAllowed({ bucket, key: row.key }, ACTIONS);
+  const of = (verb, what = "") => `s3:${verb}Object${row.version ? "Version" : ""}${what}`; // the action that a request for this row needs
+  const read = can(of("Get"));
   const head = useLoad(async (signal) => {
     if (row.marker) return { headers: new Headers() };
     const response = await s3("HEAD", { bucket, key: row.key, query: { versionId: row.version }, signal, headers: { "x-amz-checksum-mode": "ENABLED" } });
     return { headers: response.headers };
   }, [bucket, row.key, row.version]);
-  const tabs = [["preview", "Preview"], ["details", "Details"], ["tags", "Tags"], ...(versioned ? [["versions", "Versions"], ["lock", "Protection"]] : []), ["move", "Copy or move"]];
+  const tabs = [["preview", "Preview"], ["details", "Details"], 
+    ...(can(of("Get", "Tagging")).ok ? [["tags", "Tags"]] : []), ...(versioned && can("s3:ListBucketVersions").ok ? [["versions", "Versions"]] : []),
+    ...(versioned && can("s3:GetBucketObjectLockConfiguration", "s3:GetObjectRetention", "s3:GetObjectLegalHold").ok ? [["lock", "Protection"]] : []),
+    ...(read.ok ? [["move", "Copy or move"]] : [])];
   return html`<${Dialog} wide title=${row.key} onClose=${onClose} footer=${html`
-      ${!row.marker && html`<${Button} icon="down" onClick=${() => download(bucket, row)}>Download<//><${Button} icon="link" onClick=${onShare}>Share<//>`}
+      ${!row.marker && read.ok && html`<${Button} icon="down" onClick=${() => download(bucket, row)}>Download<//><${Button} icon="link" onClick=${onShare}>Share<//>`}
       <${Button} onClick=${onClose}>Close<//>`}>
     <div class="chips" role="group" aria-label="View">${tabs.map(([id, label]) => html`
       <button type="button" key=${id} aria-pressed=${tab === id ? "true" : "false"} onClick=${() => setTab(id)}>${label}</button>`)}</div>
     <${Loaded} of=${head}>${({ headers }) => html`
       ${tab === "preview" && html`<${Preview} bucket=${bucket} row=${row} headers=${headers} />`}
-      ${tab === "details" && html`<${Details} bucket=${bucket} row=${row} headers=${headers} reload=${head.reload} onChange=${onChange} />`}
-      ${tab === "tags" && html`<${Tags} bucket=${bucket} row=${row} />`}
-      ${tab === "versions" && html`<${Versions} bucket=${bucket} row=${row} onChange=${onChange} />`}
-      ${tab === "lock" && html`<${Protection} bucket=${bucket} row=${row} />`}
-      ${tab === "move" && html`<${Move} bucket=${bucket} row=${row} headers=${headers} onDone=${() => { onChange(); onClose(); }} />`}
+      ${tab === "details" && html`<${Details} bucket=${bucket} may=${can(of("Get"), "s3:PutObject")} row=${row} headers=${headers} reload=${head.reload} onChange=${onChange} />`}
+      ${tab === "tags" && html`<${Tags} bucket=${bucket} row=${row} may=${can(of("Put", "Tagging"), of("Delete", "Tagging"))} />`}
+      ${tab === "versions" && html`<${Versions} bucket=${bucket} row=${row} can=${can} onChange=${onChange} />`}
+      ${tab === "lock" && html`<${Protection} bucket=${bucket} row=${row} can=${can} />`}
+      ${tab === "move" && html`<${Move} bucket=${bucket} row=${row} mayDelete=${can(of("Delete"))} headers=${headers} onDone=${() => { onChange(); onClose(); }} />`}
     `}<//>
   <//>`;
 }
@@ -79,7 +92,7 @@ function standardOf(headers) {
   return found;
 }
 
-function Details({ bucket, row, headers, reload, onChange }) {
+function Details({ bucket, may, row, headers, reload, onChange }) {
   const [edit, setEdit] = useState(false);
   const facts = [
     ["Size", `${bytes(Number(headers.get("content-length")))} (${headers.get("content-length")} bytes)`],
@@ -92,7 +105,7 @@ function Details({ bucket, row, headers, reload, onChange }) {
   ].filter(([, value]) => value);
   if (edit) return html`<${EditMetadata} bucket=${bucket} row=${row} headers=${headers} onDone=${() => { setEdit(false); reload(); onChange(); }} onCancel=${() => setEdit(false)} />`;
   return html`<dl class="facts">${facts.map(([name, value]) => html`<dt key=${name}>${name}</dt><dd>${value}</dd>`)}</dl>
-    ${!row.marker && (!row.version || row.latest) && html`<div><${Button} onClick=${() => setEdit(true)}>Edit metadata<//></div>`}`;
+    ${!row.marker && (!row.version || row.latest) && html`<${Only} may=${may}><div><${Button} onClick=${() => setEdit(true)}>Edit metadata<//></div><//>`}`;
 }
 
 function EditMetadata({ bucket, row, headers, onDone, onCancel }) {
@@ -144,7 +157,7 @@ export function TagRows({ value, onValue }) {
 export const tagsOf = (document) => (document ? all(document, "Tag").map((t) => [text(t, "Key"), text(t, "Value")]) : []);
 export const tagging = (tags) => `<Tagging><TagSet>${tags.map(([k, v]) => `<Tag><Key>${escapeXML(k)}</Key><Value>${escapeXML(v)}</Value></Tag>`).join("")}</TagSet></Tagging>`;
 
-function Tags({ bucket, row }) {
+function Tags({ bucket, row, may }) {
   const where = { bucket, key: row.key, query: { tagging: true, versionId: row.version } };
   const load = useLoad(async (signal) => tagsOf(await s3configuration({ ...where, signal })), [bucket, row.key, row.version]);
   const [edited, setEdited] = useState(null);
@@ -155,11 +168,11 @@ function Tags({ bucket, row }) {
     load.reload();
   });
   return html`<${Loaded} of=${load}>${(tags) => html`<${ErrorBox} error=${save.error} />
-    <${TagRows} value=${edited || tags} onValue=${setEdited} />
-    <div class="row"><${Button} kind="primary" disabled=${!edited} busy=${save.busy} onClick=${save.run}>Save tags<//></div>`}<//>`;
+    <${Only} may=${may}><${TagRows} value=${edited || tags} onValue=${setEdited} />
+      <div class="row"><${Button} kind="primary" disabled=${!edited} busy=${save.busy} onClick=${save.run}>Save tags<//></div><//>`}<//>`;
 }
 
-function Versions({ bucket, row, onChange }) {
+function Versions({ bucket, row, can, onChange }) {
   const load = useLoad(async (signal) => (await listVersions({ bucket, prefix: row.key, max: 1000, signal })).versions.filter((v) => v.key === row.key)
     .sort((a, b) => b.modified.localeCompare(a.modified)), [bucket, row.key]);
   const after = () => { load.reload(); onChange(); };
@@ -176,14 +189,14 @@ function Versions({ bucket, row, onChange }) {
     { name: "modified", title: "Created", render: (v) => date(v.modified) },
     { name: "size", title: "Size", align: "right", render: (v) => (v.marker ? "" : bytes(v.size)) },
     { name: "actions", narrow: true, render: (v) => html`<${Menu} label=${`Actions for version ${v.version}`} items=${[
-      !v.marker && { label: "Download", onClick: () => download(bucket, v) },
-      !v.marker && !v.latest && { label: "Restore this version", onClick: () => restore(bucket, v).then(after) },
-      { label: v.marker ? "Delete this marker" : "Delete this version…", danger: true, onClick: () => remove(v) },
+      !v.marker && can("s3:GetObjectVersion").ok && { label: "Download", onClick: () => download(bucket, v) },
+      !v.marker && !v.latest && can("s3:GetObjectVersion", "s3:PutObject").ok && { label: "Restore this version", onClick: () => restore(bucket, v).then(after) },
+      can("s3:DeleteObjectVersion").ok && { label: v.marker ? "Delete this marker" : "Delete this version…", danger: true, onClick: () => remove(v) },
     ]} />` },
   ]} />`}<//>`;
 }
 
-function Protection({ bucket, row }) {
+function Protection({ bucket, row, can }) {
   const query = (name) => ({ [name]: true, versionId: row.version });
   const load = useLoad(async (signal) => {
     const lock = await s3configuration({ bucket, query: { "object-lock": true }, signal });
@@ -202,13 +215,13 @@ function Protection({ bucket, row }) {
   return html`<${Loaded} of=${load}>${(state) => (!state.locked ? html`<p class="muted">Object lock is off for this bucket, so versions can be deleted at any time.</p>` : html`
     <p>${state.until ? `Kept until ${date(state.until)} (${state.mode.toLowerCase()}).` : "No retention: this version can be deleted."}</p>
     <${ErrorBox} error=${retain.error || hold.error} />
-    <${Check} label="Legal hold" hint="Nobody can delete this version while it is on." checked=${state.hold} disabled=${hold.busy} onValue=${hold.run} />
-    <div class="row fields"><${Field} label="Mode"><${Select} value=${mode} onValue=${setMode} options=${[["GOVERNANCE", "Governance: some users may shorten it"], ["COMPLIANCE", "Compliance: nobody may shorten it"]]} /><//>
+    <${Only} may=${can("s3:PutObjectLegalHold")}><${Check} label="Legal hold" hint="Nobody can delete this version while it is on." checked=${state.hold} disabled=${hold.busy} onValue=${hold.run} /><//>
+    <${Only} may=${can("s3:PutObjectRetention")}><div class="row fields"><${Field} label="Mode"><${Select} value=${mode} onValue=${setMode} options=${[["GOVERNANCE", "Governance: some users may shorten it"], ["COMPLIANCE", "Compliance: nobody may shorten it"]]} /><//>
       <${Field} label="Keep until"><${Input} type="datetime-local" value=${until} onValue=${setUntil} /><//>
-      <${Button} disabled=${!until} busy=${retain.busy} onClick=${retain.run}>Set retention<//></div>`)}<//>`;
+      <${Button} disabled=${!until} busy=${retain.busy} onClick=${retain.run}>Set retention<//></div><//>`)}<//>`;
 }
 
-function Move({ bucket, row, headers, onDone }) {
+function Move({ bucket, row, mayDelete, headers, onDone }) {
   const size = Number(headers.get("content-length"));
   const [to, setTo] = useState(bucket);
   const [key, setKey] = useState(row.key);
@@ -225,7 +238,8 @@ function Move({ bucket, row, headers, onDone }) {
     <${Field} label="Key"><${Input} value=${key} onValue=${setKey} /><//>
     ${run.busy && html`<${Spinner} label=${progress ? `Copied ${bytes(progress)}` : "Copying"} />`}
     <div class="row"><${Button} disabled=${same || !key || run.busy} onClick=${() => run.run(false)}>Copy<//>
-      <${Button} disabled=${same || !key || run.busy} onClick=${() => run.run(true)}>Move<//></div></div>`;
+      <${Button} disabled=${same || !key || run.busy || !mayDelete.ok} onClick=${() => run.run(true)}>Move<//></div>
+    ${mayDelete.why && html`<p class="hint refused">${mayDelete.why}</p>`}</div>`;
 }
 
 /** Copies an object that is too large for one request, with its metadata and tags, which such an upload would not have. */

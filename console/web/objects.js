@@ -7,6 +7,7 @@ import { bytes, count, date, plural } from "./format.js";
 import { addFiles, filesOf, onUploaded } from "./uploads.js";
 import { ObjectDialog } from "./object.js";
 import { ShareDialog } from "./share.js";
+import { useAllowed } from "./allowed.js";
 
 const PAGE = 500; // rows per request
 const WINDOW = 2000; // rows that the page keeps; a longer listing goes on from there
@@ -62,6 +63,9 @@ function useListing(bucket, prefix, filter, versions) {
   return { ...state, more: () => load(state.next), reload: () => load(null) };
 }
 
+// The actions that the page offers for an object, a version or a folder.
+const ACTIONS = ["s3:GetObject", "s3:GetObjectVersion", "s3:PutObject", "s3:DeleteObject", "s3:DeleteObjectVersion"];
+
 function Listing({ bucket, prefix }) {
   const [filter, setFilter] = useState("");
   const [versions, setVersions] = useState(false);
@@ -71,6 +75,8 @@ function Listing({ bucket, prefix }) {
   const [folder, setFolder] = useState(false);
   const [over, setOver] = useState(false);
   const [versioning, setVersioning] = useState("");
+  const can = useAllowed({ bucket, prefix }, [...ACTIONS, "s3:ListBucketVersions"]);
+  const upload = can("s3:PutObject");
   const list = useListing(bucket, prefix, filter, versions);
   const picker = useRef(null);
   const folderPicker = useRef(null);
@@ -82,17 +88,14 @@ function Listing({ bucket, prefix }) {
 
   const id = (row) => (row.version ? `${row.key}\n${row.version}` : row.key);
   const chosen = list.rows.filter((row) => selected.has(id(row)));
-  const upload = (files) => {
-    if (!files.length) return;
-    addFiles(bucket, prefix, files);
-  };
   const drop = async (event) => {
     event.preventDefault();
     setOver(false);
-    upload(await filesOf(event.dataTransfer));
+    if (upload.ok) addFiles(bucket, prefix, await filesOf(event.dataTransfer));
+    else if (upload.why) toast(upload.why, "error");
   };
   const picked = (event) => {
-    upload([...event.currentTarget.files].map((file) => ({ file, path: file.webkitRelativePath || file.name })));
+    addFiles(bucket, prefix, [...event.currentTarget.files].map((file) => ({ file, path: file.webkitRelativePath || file.name })));
     event.currentTarget.value = "";
   };
   const remove = async (rows) => {
@@ -105,22 +108,24 @@ function Listing({ bucket, prefix }) {
     { name: "name", title: "Name", render: (row) => html`<${Name} row=${row} bucket=${bucket} prefix=${prefix} open=${() => setShown(row)} />` },
     { name: "size", title: "Size", align: "right", render: (row) => (row.folder || row.marker ? "" : bytes(row.size)) },
     { name: "modified", title: "Changed", narrow: true, render: (row) => (row.folder ? "" : date(row.modified)) },
-    { name: "actions", label: "Actions", narrow: true, render: (row) => html`<${Menu} label=${`Actions for ${nameOf(row.key, prefix)}`} items=${actions(row)} />` },
+    { name: "actions", label: "Actions", narrow: true, render: (row) => html`<${RowMenu} bucket=${bucket} row=${row} before=${can} label=${`Actions for ${nameOf(row.key, prefix)}`} items=${(may) => actions(row, may)} />` },
   ];
-  function actions(row) {
+  function actions(row, may) {
+    const read = may(row.version ? "s3:GetObjectVersion" : "s3:GetObject").ok;
+    const deletes = may(row.version || (row.folder && versions) ? "s3:DeleteObjectVersion" : "s3:DeleteObject").ok;
     if (row.folder) {
       return [
-        { label: "Download as ZIP", onClick: () => zip(bucket, prefix, [row]) },
-        { label: "Delete…", danger: true, onClick: () => remove([row]) },
+        read && { label: "Download as ZIP", onClick: () => zip(bucket, prefix, [row]) },
+        deletes && { label: "Delete…", danger: true, onClick: () => remove([row]) },
       ];
     }
     return [
       { label: "Details", onClick: () => setShown(row) },
-      !row.marker && { label: "Download", onClick: () => download(bucket, row) },
-      !row.marker && { label: "Share…", onClick: () => setShared(row) },
-      row.version && !row.latest && !row.marker && { label: "Restore this version", onClick: () => restore(bucket, row).then(list.reload) },
-      row.version && row.latest && row.marker && { label: "Undelete", onClick: () => undelete(bucket, row).then(list.reload) },
-      { label: row.version ? "Delete this version…" : "Delete…", danger: true, onClick: () => remove([row]) },
+      !row.marker && read && { label: "Download", onClick: () => download(bucket, row) },
+      !row.marker && read && { label: "Share…", onClick: () => setShared(row) },
+      row.version && !row.latest && !row.marker && read && may("s3:PutObject").ok && { label: "Restore this version", onClick: () => restore(bucket, row).then(list.reload) },
+      row.version && row.latest && row.marker && deletes && { label: "Undelete", onClick: () => undelete(bucket, row).then(list.reload) },
+      deletes && { label: row.version ? "Delete this version…" : "Delete…", danger: true, onClick: () => remove([row]) },
     ];
   }
   const parts = prefix.split("/").filter((_, i, a) => i < a.length - 1);
@@ -128,20 +133,20 @@ function Listing({ bucket, prefix }) {
     ...parts.map((part, i) => [part || "(empty)", i < parts.length - 1 && pathOf(bucket, `${parts.slice(0, i + 1).join("/")}/`)])];
   return html`<${Page} title=${parts.length ? parts[parts.length - 1] || "(empty)" : bucket} crumbs=${crumbs} actions=${html`
       <${Link} class="button" to=${`/buckets/${encodeURIComponent(bucket)}`}>Settings<//>
-      <${Button} icon="folder" onClick=${() => setFolder(true)}>New folder<//>
+      ${upload.ok && html`<${Button} icon="folder" onClick=${() => setFolder(true)}>New folder<//>
       <${Button} icon="folder" onClick=${() => folderPicker.current.click()}>Upload folder<//>
-      <${Button} kind="primary" icon="up" onClick=${() => picker.current.click()}>Upload files<//>`}>
+      <${Button} kind="primary" icon="up" onClick=${() => picker.current.click()}>Upload files<//>`}`}>
     <input type="file" multiple ref=${picker} class="hidden" tabindex="-1" aria-label="Files to upload" onChange=${picked} />
     <input type="file" webkitdirectory ref=${folderPicker} class="hidden" tabindex="-1" aria-label="Folder to upload" onChange=${picked} />
-    <div class=${classes("drop", "stack", over && "over")} onDragOver=${(event) => { event.preventDefault(); setOver(true); }}
+    <div class=${classes("drop", "stack", over && "over")} onDragOver=${(event) => { event.preventDefault(); setOver(upload.ok); }}
       onDragLeave=${(event) => event.currentTarget === event.target && setOver(false)} onDrop=${drop}>
       <div class="toolbar">
         <${Input} type="search" placeholder="Names that begin with…" aria-label="Show names that begin with" value=${filter} onValue=${setFilter} />
-        ${versioning && html`<${Check} label="Show versions" checked=${versions} onValue=${(on) => { setSelected(new Set()); setVersions(on); }} />`}
+        ${versioning && can("s3:ListBucketVersions").ok && html`<${Check} label="Show versions" checked=${versions} onValue=${(on) => { setSelected(new Set()); setVersions(on); }} />`}
         <div class="actions">
           ${chosen.length > 0 && html`<span class="muted">${plural(chosen.length, "selected row")}</span>
-            <${Button} icon="down" disabled=${chosen.some((r) => r.version)} onClick=${() => zip(bucket, prefix, chosen)}>Download as ZIP<//>
-            <${Button} kind="danger" icon="trash" onClick=${() => remove(chosen)}>Delete<//>`}
+            ${can("s3:GetObject").ok && html`<${Button} icon="down" disabled=${chosen.some((r) => r.version)} onClick=${() => zip(bucket, prefix, chosen)}>Download as ZIP<//>`}
+            ${can(versions ? "s3:DeleteObjectVersion" : "s3:DeleteObject").ok && html`<${Button} kind="danger" icon="trash" onClick=${() => remove(chosen)}>Delete<//>`}`}
         </div>
       </div>
       ${list.error && html`<${ErrorBox} error=${list.error} retry=${list.reload} /><${OtherPrefix} bucket=${bucket} prefix=${prefix} error=${list.error} />`}
@@ -149,7 +154,8 @@ function Listing({ bucket, prefix }) {
         <${Button} onClick=${list.reload}>Back to the beginning<//></div>`}
       <${Table} label="Objects" columns=${columns} rows=${list.rows} rowKey=${id} selected=${selected} onSelect=${setSelected} />
       ${!list.loading && !list.error && !list.rows.length && html`<${Empty} title=${filter ? "No names begin with that" : prefix ? "This folder is empty" : "This bucket is empty"}>
-        <p>Drop files or folders here, or choose files to upload.</p><//>`}
+        <p>${upload.ok ? "Drop files or folders here, or choose files to upload." : upload.why}</p><//>`}
+      ${upload.why && list.rows.length > 0 && html`<p class="hint refused">${upload.why}</p>`}
       ${list.loading && html`<${Spinner} />`}
       ${list.next && !list.loading && html`<div class="row"><${Button} onClick=${list.more}>Load more<//><span class="muted">${plural(list.rows.length, "row")} so far, in the order of S3</span></div>`}
     </div>
@@ -158,6 +164,13 @@ function Listing({ bucket, prefix }) {
     ${shared && html`<${ShareDialog} bucket=${bucket} row=${shared} onClose=${() => setShared(null)} />`}
     ${folder && html`<${NewFolder} bucket=${bucket} prefix=${prefix} onClose=${() => setFolder(false)} onDone=${() => { setFolder(false); list.reload(); }} />`}
   <//>`;
+}
+
+/** The menu of a row. It asks about this row when it is opened, because policies may distinguish it from its neighbors. */
+function RowMenu({ bucket, row, before, label, items }) {
+  const [opened, setOpened] = useState(false);
+  const can = useAllowed(opened && { bucket, [row.folder ? "prefix" : "key"]: row.key }, ACTIONS, before);
+  return html`<${Menu} label=${label} items=${items(can)} onOpen=${() => setOpened(true)} />`;
 }
 
 function Name({ row, bucket, prefix, open }) {

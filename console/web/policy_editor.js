@@ -19,12 +19,12 @@ export function problemOf(value) {
 }
 
 /** The editor: templates is [[label, text], ...]. */
-export function PolicyEditor({ value, onValue, templates = [], label = "Policy in JSON" }) {
+export function PolicyEditor({ value, onValue, templates = [], label = "Policy in JSON", readonly = false }) {
   const problem = problemOf(value);
   const format = () => onValue(JSON.stringify(JSON.parse(value), null, 2));
   return html`<div class="stack">
-    ${templates.length > 0 && html`<div class="chips" role="group" aria-label="Templates">${templates.map(([name, text]) => html`
+    ${templates.length > 0 && !readonly && html`<div class="chips" role="group" aria-label="Templates">${templates.map(([name, text]) => html`
       <button type="button" key=${name} onClick=${() => onValue(text)}>${name}</button>`)}</div>`}
-    <${Field} label=${label} error=${problem}><${TextArea} class="code-input" value=${value} onValue=${onValue} /><//>
-    <div class="row"><${Button} kind="quiet" disabled=${!value.trim() || Boolean(problem)} onClick=${format}>Format<//></div></div>`;
+    <${Field} label=${label} error=${problem}><${TextArea} class="code-input" value=${value} onValue=${onValue} readonly=${readonly} /><//>
+    ${!readonly && html`<div class="row"><${Button} kind="quiet" disabled=${!value.trim() || Boolean(problem)} onClick=${format}>Format<//></div>`}</div>`;
 }

@@ -162,8 +162,9 @@ export function Tabs({ label, tabs, current }) {
     <${Link} key=${to} to=${to} aria-current=${to === current ? "page" : undefined}>${title}<//>`)}</nav>`;
 }
 
-/** A button with a list of actions: items are {label, onClick, danger, disabled, href}. */
-export function Menu({ label, items, icon = "more" }) {
+/** A button with a list of actions: items are {label, onClick, danger, disabled, href}. onOpen is called when the list opens. */
+export function Menu({ label, items: all, icon = "more", onOpen }) {
+  const items = all.filter(Boolean);
   const [open, setOpen] = useState(false);
   const root = useRef(null);
   useEffect(() => {
@@ -187,8 +188,8 @@ export function Menu({ label, items, icon = "more" }) {
   };
   return html`<div class="menu" ref=${root} onKeyDown=${keys}>
     <button type="button" class="icon-button" aria-haspopup="true" aria-expanded=${open ? "true" : "false"} aria-label=${label} title=${label}
-      onClick=${() => setOpen(!open)}><${Icon} name=${icon} /></button>
-    ${open && html`<div class="menu-items">${items.filter(Boolean).map((item) => html`
+      onClick=${() => { if (!open) onOpen?.(); setOpen(!open); }}><${Icon} name=${icon} /></button>
+    ${open && html`<div class="menu-items">${items.length === 0 && html`<p class="hint">Nothing that you may do</p>`}${items.map((item) => html`
       <button type="button" key=${item.label} class=${item.danger ? "danger" : ""} disabled=${item.disabled}
         onClick=${() => { setOpen(false); root.current.querySelector("button").focus(); item.onClick(); }}>${item.label}</button>`)}</div>`}
   </div>`;

@@ -2,6 +2,7 @@
 // that a form does not know stay as they are.
 
 import { html, useState, Button, Card, ErrorBox, Field, Loaded, TextArea, confirm, useAction, useLoad, toast } from "./ui.js";
+import { Only } from "./allowed.js";
 import { s3, s3configuration, putConfiguration } from "./s3.js";
 
 /** Returns a document in XML with line breaks and indentation. */
@@ -23,8 +24,8 @@ function pretty(document) {
   return lines.join("\n");
 }
 
-/** A card with the rules of a configuration: a table or the text of the document. */
-export function RuleList({ bucket, title, subresource, root, element, intro, describe, Form, beside }) {
+/** A card with the rules of a configuration: a table or the text of the document. may is what the user may change. */
+export function RuleList({ bucket, may, title, subresource, root, element, intro, describe, Form, beside }) {
   const load = useLoad((signal) => s3configuration({ bucket, query: { [subresource]: true }, signal }).then((d) => ({ document: d })), [bucket, subresource]);
   const [mode, setMode] = useState("list");
   const [draft, setDraft] = useState("");
@@ -46,13 +47,13 @@ export function RuleList({ bucket, title, subresource, root, element, intro, des
     save.run(pretty(copy));
   };
   return html`<${Loaded} of=${load}>${({ document }) => html`
-    <${Card} title=${title} actions=${mode === "list" && html`
+    <${Card} title=${title} actions=${mode === "list" && may.ok && html`
         <${Button} onClick=${() => { setDraft(current(document)); setMode("xml"); }}>Edit as XML<//>
         <${Button} kind="primary" icon="plus" onClick=${() => setMode("form")}>Add rule<//>`}>
       ${intro && html`<p class="muted">${intro}</p>`}
       <${ErrorBox} error=${save.error} />
       ${mode === "list" && html`${document ? html`<ul class="plain stack">${[...document.getElementsByTagName(element)].map((rule, i) => html`
-        <li class="box" key=${i}><div>${describe(rule)}</div><${Button} kind="danger" onClick=${() => remove(document, i)}>Delete rule<//></li>`)}</ul>` : html`<p>There are no rules.</p>`}`}
+        <li class="box" key=${i}><div>${describe(rule)}</div>${may.ok && html`<${Button} kind="danger" onClick=${() => remove(document, i)}>Delete rule<//>`}</li>`)}</ul>` : html`<p>There are no rules.</p>`}<${Only} may=${may} />`}
       ${mode === "form" && html`<${Form} busy=${save.busy} onSave=${(rule) => add(document, rule)} onCancel=${() => { save.clear(); setMode("list"); }} number=${document ? document.getElementsByTagName(element).length + 1 : 1} />`}
       ${mode === "xml" && html`<form class="stack" onSubmit=${(event) => { event.preventDefault(); save.run(draft); }}>
         <${Field} label="Configuration"><${TextArea} class="code-input" value=${draft} onValue=${setDraft} /><//>
