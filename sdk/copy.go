@@ -9,6 +9,8 @@ import (
 	"strings"
 	"sync"
 	"time"
+
+	"orcas/internal/sigv4"
 )
 
 const (
@@ -246,7 +248,7 @@ func moveCall(op, header string, from Source, bucket, key string, o *CopyOptions
 	if token == "" {
 		token = strings.ToLower(rand.Text()) // so that a repeated attempt moves nothing that was written in between
 	}
-	set(q.header, header, escapePath("/"+from.Bucket+"/"+from.Key))
+	set(q.header, header, sigv4.Escape("/"+from.Bucket+"/"+from.Key))
 	set(q.header, "X-Amz-Client-Token", token)
 	set(q.header, "Content-Md5", notEmpty)
 	o.Conditions.write(q.header, "If-")

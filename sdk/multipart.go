@@ -340,9 +340,9 @@ func timeOf(s string) time.Time {
 
 // write adds the headers that name the source of a copy.
 func (s *Source) write(h http.Header) {
-	from := escapePath(s.Bucket + "/" + s.Key)
+	from := sigv4.Escape(s.Bucket + "/" + s.Key)
 	if s.VersionID != "" {
-		from += "?versionId=" + escapeQuery(s.VersionID)
+		from += "?versionId=" + sigv4.EscapeQuery(s.VersionID)
 	}
 	set(h, "X-Amz-Copy-Source", from)
 }

@@ -149,5 +149,5 @@ func (c *Client) PresignPost(bucket string, p PostPolicy) (url string, fields ma
 	maps.Copy(fields, p.Fields)
 	fields["key"] = p.Key
 	a := c.w.address(bucket, "")
-	return c.w.scheme + "://" + a.host + escapePath(a.path), fields, nil
+	return c.w.scheme + "://" + a.host + sigv4.Escape(a.path), fields, nil
 }

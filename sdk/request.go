@@ -275,7 +275,7 @@ func (w *wire) newRequest(ctx context.Context, u *url.URL, method string, a addr
 		header["User-Agent"] = w.userAgent
 	}
 	*u = url.URL{Scheme: w.scheme, Host: a.host, Path: a.path, RawQuery: query}
-	if escaped := escapePath(a.path); escaped != a.path {
+	if escaped := sigv4.Escape(a.path); escaped != a.path {
 		u.RawPath = escaped
 	}
 	r := &http.Request{Method: method, URL: u, Host: a.host, Header: header, Proto: "HTTP/1.1", ProtoMajor: 1, ProtoMinor: 1}
@@ -386,36 +386,6 @@ func isErrorDocument(b []byte) bool {
 	return strings.HasPrefix(s, "<Error>") || strings.HasPrefix(s, "<Error ")
 }
 
-// escapePath percent-encodes every byte that signatures encode, so that no server decodes a path differently.
-func escapePath(path string) string { return escape(path, true) }
-
-// escapeQuery percent-encodes a name or a value of a query.
-func escapeQuery(s string) string { return escape(s, false) }
-
-func escape(s string, slash bool) string {
-	plain := func(c byte) bool {
-		return 'a' <= c && c <= 'z' || '0' <= c && c <= '9' || 'A' <= c && c <= 'Z' || c == '-' || c == '_' || c == '.' || c == '~' || c == '/' && slash
-	}
-	n := 0
-	for i := range len(s) {
-		if !plain(s[i]) {
-			n++
-		}
-	}
-	if n == 0 {
-		return s
-	}
-	b := make([]byte, 0, len(s)+2*n)
-	for i := range len(s) {
-		if c := s[i]; plain(c) {
-			b = append(b, c)
-		} else {
-			b = append(b, '%', "0123456789ABCDEF"[c>>4], "0123456789ABCDEF"[c&15])
-		}
-	}
-	return string(b)
-}
-
 // query builds the query of a request.
 type query struct{ b []byte }
 
@@ -424,7 +394,7 @@ func (q *query) flag(name string) *query {
 	if len(q.b) > 0 {
 		q.b = append(q.b, '&')
 	}
-	q.b = append(append(q.b, escapeQuery(name)...), '=')
+	q.b = append(append(q.b, sigv4.EscapeQuery(name)...), '=')
 	return q
 }
 
@@ -432,7 +402,7 @@ func (q *query) flag(name string) *query {
 func (q *query) set(name, value string) *query {
 	if value != "" {
 		q.flag(name)
-		q.b = append(q.b, escapeQuery(value)...)
+		q.b = append(q.b, sigv4.EscapeQuery(value)...)
 	}
 	return q
 }

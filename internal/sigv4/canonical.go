@@ -92,7 +92,33 @@ func appendPath(dst []byte, path string) []byte {
 }
 
 // Escape percent-encodes every byte of a path that signatures encode, so that every server decodes it in the same way.
-func Escape(path string) string { return string(appendPath(nil, path)) }
+func Escape(path string) string { return escape(path, true) }
+
+// EscapeQuery encodes a name or a value of a query like Escape, and slashes too.
+func EscapeQuery(s string) string { return escape(s, false) }
+
+// escape returns s itself if there is nothing to encode, which is the most frequent case.
+func escape(s string, slash bool) string {
+	plain := func(c byte) bool { return unreserved(c) || slash && c == '/' }
+	n := 0
+	for i := range len(s) {
+		if !plain(s[i]) {
+			n++
+		}
+	}
+	if n == 0 {
+		return s
+	}
+	b := make([]byte, 0, len(s)+2*n)
+	for i := range len(s) {
+		if c := s[i]; plain(c) {
+			b = append(b, c)
+		} else {
+			b = appendEncoded(b, c)
+		}
+	}
+	return string(b)
+}
 
 // appendQueryText decodes raw, a name or value of a query, and appends it in canonical form. ok is false if a "%" is
 // not followed by two hexadecimal digits; such a "%" is treated as a literal.

@@ -128,6 +128,7 @@ func TestOddKeys(t *testing.T) {
 		for i, key := range oddKeys {
 			query := queries[i%len(queries)]
 			require.Equal(t, escape(key), sigv4.Escape(key))
+			require.Equal(t, strings.ReplaceAll(escape(key), "/", "%2F"), sigv4.EscapeQuery(key))
 			r := request(t, "GET", srv.URL, key, query, nil)
 			ours.Sign(r, sigv4.EmptySHA256, time.Now())
 			check(r, key, "ours")
