@@ -106,7 +106,7 @@ var layers = map[string]int{
 var drivers = []string{"core/sqlite", "core/cached", "core/observed", "core/disk", "core/mem"}
 
 // testPackages are part of tests, wherever their files are, and only tests import them.
-var testPackages = []string{"core/coretest", "s3/s3test", "storetest"}
+var testPackages = []string{"core/coretest", "s3/s3test", "storetest", "internal/examples"}
 
 // httpLayer is the lowest layer that may use HTTP. speakHTTP are the packages below it that may use HTTP too: clients,
 // and parts of the protocol that the HTTP APIs share.

@@ -46,7 +46,8 @@ func ExampleProfiles_Get() {
 	if err != nil {
 		log.Fatal(err)
 	}
-	home, err := profiles.Get("home") // home://BUCKET/KEY
+	var home *profile.Profile
+	home, err = profiles.Get("home") // home://BUCKET/KEY
 	if err != nil {
 		log.Fatal(err)
 	}
@@ -56,7 +57,7 @@ func ExampleProfiles_Get() {
 	_, err = profiles.Get("hme")
 	var unknown *profile.UnknownError
 	fmt.Println(errors.As(err, &unknown))
-	fmt.Println(err)
+	fmt.Println(unknown.Error())
 
 	_, err = profiles.Get("") // s3://BUCKET/KEY
 	fmt.Println(errors.Is(err, profile.ErrNoCredentials))

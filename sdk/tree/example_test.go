@@ -174,6 +174,7 @@ func ExamplePattern() {
 }
 
 func ExampleParseConflict() {
+	var policy tree.Conflict
 	policy, err := tree.ParseConflict("newer")
 	fmt.Println(policy, err)
 	_, err = tree.ParseConflict("ask")
@@ -222,14 +223,15 @@ func ExampleSymlinks() {
 		fmt.Println(err)
 		return
 	}
-	_, err := tree.Sync(context.Background(), tree.Local(dir), tree.Remote(client, "bucket", "example/links"),
-		tree.Options{Symlinks: tree.StoreSymlinks, Parallel: 1, Report: report})
-	fmt.Println(err)
+	for _, links := range []tree.Symlinks{tree.SkipSymlinks, tree.FollowSymlinks, tree.StoreSymlinks} {
+		to := tree.Remote(client, "bucket", fmt.Sprint("example/links/", int(links)))
+		result, err := tree.Sync(context.Background(), tree.Local(dir), to, tree.Options{Symlinks: links})
+		fmt.Println(result.Copied, "copied", err)
+	}
 	// Output:
-	// copy a.jpg new
-	// copy link.rclonelink new
-	// copy sub/b.txt new
-	// <nil>
+	// 2 copied <nil>
+	// 3 copied <nil>
+	// 3 copied <nil>
 }
 
 func ExampleAction() {
@@ -260,6 +262,7 @@ func ExampleResult() {
 		fmt.Println(err)
 		return
 	}
+	var result *tree.Result
 	result, err := tree.Sync(context.Background(), tree.Local(dir), tree.Remote(client, "bucket", "example/result"), tree.Options{})
 	fmt.Println(result.Files, "files,", result.Copied, "copied,", result.Failed, "failed,", errors.Is(err, tree.ErrPartial))
 	for _, a := range result.Errors {
@@ -287,8 +290,14 @@ func ExampleDifference() {
 }
 
 func ExampleDifferenceKind() {
-	fmt.Println(tree.OnlyFrom, tree.OnlyTo, tree.Differs, tree.Failed)
-	// Output: only-from only-to differs failed
+	for _, kind := range []tree.DifferenceKind{tree.OnlyFrom, tree.OnlyTo, tree.Differs, tree.Failed} {
+		fmt.Println(kind)
+	}
+	// Output:
+	// only-from
+	// only-to
+	// differs
+	// failed
 }
 
 func ExamplePlace() {
