@@ -27,6 +27,7 @@ type BucketOptions struct {
 func (c *Client) Buckets(ctx context.Context, prefix string) iter.Seq2[Bucket, error] {
 	return func(yield func(Bucket, error) bool) {
 		var loop loopCheck
+		empty := 0 // pages, one after another
 		for token := ""; ; {
 			q := &call{op: "Buckets", method: http.MethodGet,
 				query: new(query).set("prefix", prefix).set("continuation-token", token).String()}
@@ -40,8 +41,11 @@ func (c *Client) Buckets(ctx context.Context, prefix string) iter.Seq2[Bucket, e
 				ContinuationToken string
 			}
 			err := c.w.read(ctx, q, &doc)
+			if empty++; len(doc.Buckets) > 0 {
+				empty = 0
+			}
 			if err == nil && doc.ContinuationToken != "" {
-				if wrong := loop.check(cursor{token: doc.ContinuationToken}, 0); wrong != nil {
+				if wrong := loop.check(cursor{token: doc.ContinuationToken}, empty); wrong != nil {
 					err = q.localError(wrong)
 				}
 			}

@@ -106,7 +106,6 @@ func (w *wire) copyCall(op string, from Source, bucket, key string) (*call, erro
 
 // copied sends a call whose response is the document of a copy.
 func (w *wire) copied(ctx context.Context, q *call, root string) (*Written, error) {
-	q.lateError = true
 	r, err := w.do(ctx, q)
 	if err != nil {
 		return nil, err

@@ -110,7 +110,6 @@ func (d *deletion) request(ids []ObjectID) ([]Deleted, error) {
 	if d.options.BypassGovernance {
 		set(q.header, "X-Amz-Bypass-Governance-Retention", "true")
 	}
-	q.lateError = true
 	r, err := d.wire.exchange(d.ctx, q, deleteDocument(ids, d.options.Quiet))
 	if err != nil {
 		return nil, err

@@ -7,8 +7,11 @@ import (
 	"fmt"
 	"net/http"
 	"slices"
+	"strconv"
 	"strings"
 	"time"
+	"unicode"
+	"unicode/utf8"
 )
 
 // Error is the error of an operation.
@@ -28,7 +31,8 @@ type Error struct {
 	guessed bool // the code was derived from the status
 }
 
-// Error names the operation and the object, then what the server responded, or the cause.
+// Error names the operation and the object, then what the server responded, or the cause. It has one line, and characters
+// that could control a terminal are escaped, because the server and the authors of keys choose parts of the text.
 func (e *Error) Error() string {
 	var b strings.Builder
 	b.WriteString(e.Op)
@@ -55,6 +59,25 @@ func (e *Error) Error() string {
 	}
 	if e.Uncertain {
 		b.WriteString("; it may have happened nevertheless")
+	}
+	return printable(b.String())
+}
+
+// printable escapes what cannot be printed, as in Go's string literals.
+func printable(s string) string {
+	var b strings.Builder
+	for i := 0; i < len(s); {
+		r, n := utf8.DecodeRuneInString(s[i:])
+		switch {
+		case r == utf8.RuneError && n == 1:
+			fmt.Fprintf(&b, `\x%02x`, s[i])
+		case unicode.IsPrint(r):
+			b.WriteString(s[i : i+n])
+		default:
+			quoted := strconv.QuoteRune(r)
+			b.WriteString(quoted[1 : len(quoted)-1])
+		}
+		i += n
 	}
 	return b.String()
 }

@@ -161,7 +161,6 @@ func (c *Client) UploadPartCopy(ctx context.Context, from Source, bucket, key, i
 		customerKey(q.header, sourceCustomerPrefix, o.SourceCustomerKey, c.w.secure)); err != nil {
 		return Part{}, q.localError(err)
 	}
-	q.lateError = true
 	r, err := c.w.do(ctx, q)
 	if err != nil {
 		return Part{}, err
@@ -212,7 +211,6 @@ func (c *Client) CompleteUpload(ctx context.Context, bucket, key, id string, par
 	sum := sha256.Sum256(document)
 	q.body = content{reader: bytes.NewReader(document), size: int64(len(document)), hash: hex.EncodeToString(sum[:]), known: true}
 	set(q.header, "Content-Type", "application/xml")
-	q.lateError = true
 	r, err := c.w.do(ctx, q)
 	if err != nil {
 		return nil, err

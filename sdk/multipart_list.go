@@ -79,8 +79,10 @@ func (c *Client) Uploads(ctx context.Context, bucket string, o *ListOptions) ite
 	}
 	return func(yield func(UploadInfo, error) bool) {
 		key, id := o.StartAfter, ""
+		var loop loopCheck
+		empty := 0 // pages, one after another
 		for {
-			page, err := c.w.uploadsPage(ctx, bucket, o, key, id)
+			page, err := c.w.uploadsPage(ctx, bucket, o, key, id, &loop, &empty)
 			if err != nil {
 				yield(UploadInfo{}, err)
 				return
@@ -121,7 +123,8 @@ type uploadsDocument struct {
 	Prefixes []struct{ Prefix string } `xml:"CommonPrefixes"`
 }
 
-func (w *wire) uploadsPage(ctx context.Context, bucket string, o *ListOptions, key, id string) (*uploadsPage, error) {
+// uploadsPage fetches the page after an upload. empty is the number of empty pages before it, and is updated.
+func (w *wire) uploadsPage(ctx context.Context, bucket string, o *ListOptions, key, id string, loop *loopCheck, empty *int) (*uploadsPage, error) {
 	q := &call{op: "Uploads", method: http.MethodGet, bucket: bucket, header: make(http.Header, 8)}
 	if bucket == "" {
 		return nil, argument(q.op, bucket, "", "the name of the bucket is empty")
@@ -155,8 +158,16 @@ func (w *wire) uploadsPage(ctx context.Context, bucket string, o *ListOptions, k
 		}
 		page.uploads = append(page.uploads, UploadInfo{Prefix: prefix})
 	}
-	if page.more && (page.nextKey < key || page.nextKey == key && page.nextID == id) {
-		return nil, q.localError(failed(ErrProtocol, "the list of uploads continues at %q %q, where it was already", page.nextKey, page.nextID))
+	if *empty++; len(page.uploads) > 0 {
+		*empty = 0
+	}
+	if page.more {
+		if page.nextKey < key {
+			return nil, q.localError(failed(ErrProtocol, "the list of uploads continues at %q, before %q", page.nextKey, key))
+		}
+		if err := loop.check(cursor{key: page.nextKey, version: page.nextID}, *empty); err != nil {
+			return nil, q.localError(err)
+		}
 	}
 	return page, nil
 }

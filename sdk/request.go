@@ -1,6 +1,7 @@
 package sdk
 
 import (
+	"bytes"
 	"context"
 	"crypto/tls"
 	"errors"
@@ -59,7 +60,6 @@ type call struct {
 	write       bool  // it changes something
 	version     bool  // it names a version
 	stream      bool  // the caller reads the body of a successful response
-	lateError   bool  // a response with the status 200 may be an error document
 	limit       int64 // maximum size of the document; 0 is maxDocument
 	into        []byte
 }
@@ -195,23 +195,22 @@ func (w *wire) attempt(ctx context.Context, q *call, n int) (*reply, *failure) {
 	return &x.reply, nil
 }
 
-// judge returns the failure that a response reports, or nil.
+// judge returns the failure that a response reports, or nil. A server that begins a response before its work is done can
+// report an error with the status 200.
 func (w *wire) judge(q *call, r *reply) *failure {
-	late := false
-	if r.status/100 == 2 {
-		if !q.lateError || !isErrorDocument(r.body) {
-			return nil
-		}
-		late = true
+	late := r.status/100 == 2
+	if late && !isErrorDocument(r.body) {
+		return nil
 	}
 	now := w.config.Now()
 	doc := parseErrorDocument(r.body)
+	if late && doc == nil {
+		err := failed(ErrProtocol, "the response has the status %d and an error document that is not complete", r.status)
+		return &failure{err: q.localError(err), uncertain: true}
+	}
 	e := q.responseError(r.status, r.header, doc, now)
 	f := &failure{err: e, after: retryAfter(r.header, now)}
 	f.again = temporary(r.status, e.Code) || damagedOnTheWay(e.Code) && !q.body.known && q.body.size > 0
-	if late && !f.again {
-		f.again = e.Code == "InternalError"
-	}
 	f.uncertain = mayHaveHappened(r.status) || late && e.Code == "InternalError"
 	return f
 }
@@ -378,12 +377,12 @@ func (w *wire) readDocument(q *call, res *http.Response, body *receiving) ([]byt
 
 // isErrorDocument reports whether the root of a document is an Error, after white space and an XML declaration.
 func isErrorDocument(b []byte) bool {
-	s := strings.TrimLeft(string(b[:min(len(b), 64<<10)]), " \t\r\n")
-	if strings.HasPrefix(s, "<?xml") {
-		_, s, _ = strings.Cut(s, "?>")
-		s = strings.TrimLeft(s, " \t\r\n")
+	b = bytes.TrimLeft(b, " \t\r\n")
+	if bytes.HasPrefix(b, []byte("<?xml")) {
+		_, b, _ = bytes.Cut(b, []byte("?>"))
+		b = bytes.TrimLeft(b, " \t\r\n")
 	}
-	return strings.HasPrefix(s, "<Error>") || strings.HasPrefix(s, "<Error ")
+	return bytes.HasPrefix(b, []byte("<Error>")) || bytes.HasPrefix(b, []byte("<Error "))
 }
 
 // query builds the query of a request.
