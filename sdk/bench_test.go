@@ -22,7 +22,7 @@ import (
 // https, and a checksum in the header over http. BenchmarkClient has a server that does nothing, so its figures are
 // nearly those of the clients alone.
 //
-//	go test -run xxx -bench 'Put|Get|List|Client' -benchmem ./sdk
+//	go test -run ^$ -bench 'Put|Get|List|Client' -benchmem ./sdk
 
 // store is what the benchmarks do.
 type store struct {

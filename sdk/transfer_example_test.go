@@ -88,7 +88,8 @@ func ExampleTransferred() {
 	content := strings.Repeat("instant upload ", 1000)
 	level := sdk.RefFast
 	for _, key := range []string{"first", "second"} {
-		t, err := client.Upload(ctx, "bucket", "transferred-"+key, strings.NewReader(content), &sdk.UploadOptions{RefLevel: &level})
+		o := &sdk.UploadOptions{RefLevel: &level}
+		t, err := client.Upload(ctx, "bucket", "transferred-"+key, strings.NewReader(content), o)
 		must(err)
 		fmt.Println(t.Size, "bytes, the server had", t.BytesReferred)
 	}
