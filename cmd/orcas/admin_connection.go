@@ -14,6 +14,7 @@ import (
 	"path/filepath"
 	"strings"
 
+	"orcas/cmd/orcas/internal/client"
 	"orcas/internal/datadir"
 )
 
@@ -114,7 +115,7 @@ func pinned(fingerprint string) (*tls.Config, error) {
 func (a *adminConnection) explain(err error) error {
 	var untrusted *tls.CertificateVerificationError
 	switch {
-	case errors.Is(err, errRefused):
+	case errors.Is(err, client.ErrRefused):
 		return fmt.Errorf("no server is listening at --admin-address %s: start one, or use the admin address that the server prints at startup", a.AdminAddress)
 	case errors.As(err, new(tls.RecordHeaderError)):
 		return fmt.Errorf("%s does not serve HTTPS: use the address without https://, --ca and --fingerprint", a.AdminAddress)

@@ -223,7 +223,7 @@ func TestSession(t *testing.T) {
 	require.Zero(t, sh.try("again", "cp", "-", "s3://bucket1/piped").status)
 	require.Equal(t, "again", sh.object("bucket1", "piped"))
 	require.Equal(t, "s3://bucket1/a/b.txt\ns3://bucket1/moved.txt\n", sh.run("find", "s3://bucket1", "--name", "[bm]*.txt"))
-	require.Equal(t, "s3://bucket1\n├── a/\n│   ├── b.txt\n│   └── hello.txt\n├── moved.txt\n└── piped\n\n1 prefixes, 4 objects\n", sh.run("tree", "s3://bucket1"))
+	require.Equal(t, "s3://bucket1\n├── a/\n│   ├── b.txt\n│   └── hello.txt\n├── moved.txt\n└── piped\n\n1 prefix, 4 objects\n", sh.run("tree", "s3://bucket1"))
 	require.Regexp(t, `^ +12 +2 objects  s3://bucket1/a/\n +23 +4 objects  s3://bucket1\n$`, sh.run("du", "s3://bucket1"))
 	require.Equal(t, "deleted s3://bucket1/piped\n", sh.run("rm", "s3://bucket1/piped"))
 	sh.run("rm", "-r", "s3://bucket1/a")

@@ -31,13 +31,9 @@ func (c *mbCommand) Run(ctx context.Context, console *Console) error {
 	if err != nil {
 		return err
 	}
-	s, err := c.start(ctx, console)
+	s, r, err := c.open(ctx, console, at)
 	if err != nil {
 		return err
-	}
-	r, err := s.open(at)
-	if err != nil {
-		return s.end(err)
 	}
 	return s.end(c.create(r, at))
 }
@@ -82,15 +78,11 @@ func (c *rbCommand) Run(ctx context.Context, console *Console) error {
 	if err != nil {
 		return err
 	}
-	s, err := c.start(ctx, console)
+	s, r, err := c.open(ctx, console, at)
 	if err != nil {
 		return err
 	}
 	s.quiet = true // the objects are not listed
-	r, err := s.open(at)
-	if err != nil {
-		return s.end(err)
-	}
 	if c.Force {
 		if err := c.empty(r, at); err != nil {
 			return s.end(err)

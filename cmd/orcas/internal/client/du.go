@@ -42,13 +42,9 @@ func (c *duCommand) Run(ctx context.Context, console *Console) error {
 	if c.Depth < 0 {
 		return usagef("--depth: expected 0 or more, not %d", c.Depth)
 	}
-	s, err := c.start(ctx, console)
+	s, r, err := c.open(ctx, console, at)
 	if err != nil {
 		return err
-	}
-	r, err := s.open(at)
-	if err != nil {
-		return s.end(err)
 	}
 	return s.end(c.add(r, at))
 }

@@ -7,7 +7,6 @@ import (
 	"fmt"
 	"io/fs"
 	"strings"
-	"syscall"
 
 	"orcas/sdk"
 	"orcas/sdk/tree"
@@ -109,7 +108,7 @@ func (r *remote) networkText(e *sdk.Error) string {
 	switch {
 	case errors.As(cause, &untrusted):
 		return fmt.Sprintf("the certificate of %s is not trusted: %v: use --ca FILE or AWS_CA_BUNDLE if it is right", r.Endpoint(), untrusted.Err)
-	case errors.Is(cause, syscall.ECONNREFUSED):
+	case errors.Is(cause, ErrRefused):
 		return text + ": no server is listening there: start it, or correct the endpoint of " + r.source()
 	case strings.Contains(cause.Error(), "HTTP response to HTTPS client"):
 		return fmt.Sprintf("%s does not serve HTTPS: use http:// in the endpoint of %s", r.Endpoint(), r.source())

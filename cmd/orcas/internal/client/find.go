@@ -50,13 +50,9 @@ func (c *findCommand) Run(ctx context.Context, console *Console) error {
 	if err != nil {
 		return err
 	}
-	s, err := c.start(ctx, console)
+	s, r, err := c.open(ctx, console, at)
 	if err != nil {
 		return err
-	}
-	r, err := s.open(at)
-	if err != nil {
-		return s.end(err)
 	}
 	return s.end(c.search(r, at, s.now()))
 }

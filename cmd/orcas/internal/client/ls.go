@@ -64,13 +64,9 @@ func (c *lsCommand) Run(ctx context.Context, console *Console) error {
 	if c.Limit < 0 {
 		return usagef("--limit: expected 1 or more, not %d", c.Limit)
 	}
-	s, err := c.start(ctx, console)
+	s, r, err := c.open(ctx, console, at)
 	if err != nil {
 		return err
-	}
-	r, err := s.open(at)
-	if err != nil {
-		return s.end(err)
 	}
 	if at.Bucket == "" {
 		return s.end(c.buckets(r))

@@ -54,13 +54,9 @@ func (c *presignCommand) Run(ctx context.Context, console *Console) error {
 	if err != nil {
 		return err
 	}
-	s, err := c.start(ctx, console)
+	s, r, err := c.open(ctx, console, at)
 	if err != nil {
 		return err
-	}
-	r, err := s.open(at)
-	if err != nil {
-		return s.end(err)
 	}
 	if r.profile.Credentials == nil {
 		return s.end(usagef("a URL can be signed only with keys, and %s has none", r.source()))

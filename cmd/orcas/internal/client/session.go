@@ -52,6 +52,19 @@ func (c *connection) start(ctx context.Context, console *Console) (*session, err
 	}, nil
 }
 
+// open begins the session of a command that needs only the server of one address.
+func (c *connection) open(ctx context.Context, console *Console, at Address) (*session, *remote, error) {
+	s, err := c.start(ctx, console)
+	if err != nil {
+		return nil, nil, err
+	}
+	r, err := s.open(at)
+	if err != nil {
+		return nil, nil, s.end(err)
+	}
+	return s, r, nil
+}
+
 // startTransfer begins the session of a command that transfers content.
 func (c *connection) startTransfer(ctx context.Context, console *Console, t *transfer) (*session, error) {
 	s, err := c.start(ctx, console)

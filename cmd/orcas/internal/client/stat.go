@@ -68,13 +68,9 @@ func (c *statCommand) Run(ctx context.Context, console *Console) error {
 	if at.Key == "" && (c.Versions || c.VersionID != "") {
 		return usagef("--versions and --version-id are for objects, and %s is a bucket", at)
 	}
-	s, err := c.start(ctx, console)
+	s, r, err := c.open(ctx, console, at)
 	if err != nil {
 		return err
-	}
-	r, err := s.open(at)
-	if err != nil {
-		return s.end(err)
 	}
 	switch {
 	case at.Key == "":

@@ -27,13 +27,9 @@ func (c *treeCommand) Run(ctx context.Context, console *Console) error {
 	if !at.isDirectory() {
 		at.Key += "/"
 	}
-	s, err := c.start(ctx, console)
+	s, r, err := c.open(ctx, console, at)
 	if err != nil {
 		return err
-	}
-	r, err := s.open(at)
-	if err != nil {
-		return s.end(err)
 	}
 	s.out.line("%s", shown(at.String()))
 	t := treeCounts{}
@@ -43,7 +39,7 @@ func (c *treeCommand) Run(ctx context.Context, console *Console) error {
 	if t.prefixes+t.objects == 0 && at.Key != "" {
 		return s.end(notFound("nothing begins with %s", shown(at.String())))
 	}
-	s.out.line("\n%d prefixes, %d objects", t.prefixes, t.objects)
+	s.out.line("\n%s, %s", plural(t.prefixes, "prefix"), plural(t.objects, "object"))
 	return s.end(nil)
 }
 

@@ -4,6 +4,7 @@ import (
 	"errors"
 	"io/fs"
 	"os"
+	"strconv"
 	"strings"
 	"time"
 
@@ -290,5 +291,8 @@ func plural(n int64, noun string) string {
 	if n == 1 {
 		return "1 " + noun
 	}
-	return bytesText(n, false) + " " + noun + "s"
+	if strings.HasSuffix(noun, "x") {
+		noun += "e"
+	}
+	return strconv.FormatInt(n, 10) + " " + noun + "s"
 }

@@ -52,15 +52,11 @@ func (c *undeleteCommand) Run(ctx context.Context, console *Console) error {
 	if err != nil {
 		return err
 	}
-	s, err := c.start(ctx, console)
+	s, r, err := c.open(ctx, console, at)
 	if err != nil {
 		return err
 	}
 	s.quiet = c.Quiet
-	r, err := s.open(at)
-	if err != nil {
-		return s.end(err)
-	}
 	if c.VersionID != "" {
 		return s.end(c.restore(r, at, c.VersionID, nil))
 	}
