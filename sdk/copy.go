@@ -35,11 +35,6 @@ type CopyOptions struct {
 	ClientToken       string    // Rename and Move only: makes repetitions of the request change nothing; "" is a new one
 }
 
-// copied is the document of a copy.
-type copied struct {
-	partDocument
-}
-
 // Copy copies an object on the server, without sending its content. Objects above 5 GiB are copied in parts: such a copy
 // has another ETag than its source.
 func (c *Client) Copy(ctx context.Context, from Source, bucket, key string, o *CopyOptions) (*Written, error) {
@@ -112,7 +107,7 @@ func (w *wire) copied(ctx context.Context, q *call, root string) (*Written, erro
 	}
 	var doc struct {
 		XMLName xml.Name
-		copied
+		partDocument
 	}
 	if err := q.parse(r, &doc); err != nil {
 		return nil, err
